@@ -1,0 +1,43 @@
+// Result: what came out of running one scheme of a scenario, before it is summed up.
+#pragma once
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "core/ledger.h"
+#include "core/recorder.h"
+#include "core/unit.h"
+#include "cost/gpu.h"
+
+namespace shardsim {
+
+struct RankResult {
+  std::vector<float> losses;                     ///< per step; empty without numerics
+  std::vector<double> step_begin, step_end;      ///< seconds from the start of the first step
+  Peak peak, model_state_peak;
+  std::vector<Part> resident;                    ///< held between steps, by band, unit and cause
+  std::int64_t traffic_bytes = 0, control_bytes = 0;  ///< sent over the whole run
+  std::vector<Span> spans;                       ///< recorded ranks only; seconds as above
+  std::vector<LedgerEntry> entries;              ///< recorded ranks only; seconds as above (bind is before 0)
+};
+
+struct LinkLoad {
+  std::string link;
+  double bytes;
+};
+
+struct SchemeResult {
+  std::string scheme, backend;
+  int world = 1;
+  int steps = 0;                                 ///< finished; fewer than asked when interrupted
+  ShardSet shard;
+  std::int64_t parameters = 0, padding = 0;      ///< charged elements; padding over all units
+  std::vector<std::int64_t> unit_parameters;     ///< charged, without padding
+  std::vector<RankResult> ranks;
+  std::vector<float> theta;                      ///< fp32, model order, without padding; empty without numerics
+  std::vector<LinkLoad> links;                   ///< bytes that crossed each link (simgrid)
+  Gpu gpu;
+  bool interrupted = false;
+};
+
+}  // namespace shardsim

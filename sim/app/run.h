@@ -1,0 +1,21 @@
+// Run: carries out a scenario, one scheme after the other.
+#pragma once
+#include <functional>
+
+#include "app/result.h"
+#include "app/scenario.h"
+
+namespace shardsim {
+
+/// Called by run_scheme while it works: steps done, steps in all, simulated seconds.
+using Progress = std::function<void(int, int, double)>;
+
+/// Runs one scheme. On simgrid in a forked process (SimGrid has one engine per process; its clock starts at 0), on threads in this
+/// one. Throws IllegalStep (named: scheme, rank, step, verb, unit) and ScenarioError (a platform that SimGrid refuses).
+SchemeResult run_scheme(const Scenario&, const SchemeEntry&, const Progress& = {});
+
+/// True once Ctrl-C was pressed; run_scheme then ends after the step at hand and says so in its result.
+void catch_interrupts();
+bool interrupted();
+
+}  // namespace shardsim

@@ -1,0 +1,69 @@
+// Scenario: everything that a run is told, read strictly from YAML. An unknown key, a wrong unit or a missing file is an error that
+// names file, line, key and remedy.
+#pragma once
+#include <cstdint>
+#include <filesystem>
+#include <map>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "core/registry.h"
+#include "core/scheme.h"
+
+namespace shardsim {
+
+enum class Fidelity { ring, coupled, formula };   ///< how a collective becomes time
+enum class Latency { platform, nccl };            ///< whose alpha is paid
+enum class Numerics { full, twin, off };          ///< what the arithmetic has of the charged sizes
+const char* name_of(Fidelity);
+const char* name_of(Latency);
+const char* name_of(Numerics);
+
+struct MlpChoice {
+  std::vector<std::int64_t> widths;               ///< [in, hidden..., out]
+  std::string activation = "tanh", loss = "mse";
+  std::filesystem::path theta0;                   ///< .npy; empty: seeded
+};
+
+struct DataChoice {
+  std::filesystem::path x, y;                     ///< .npy, float32 [rows, in] and [rows, out]; empty: a seeded teacher network
+  std::int64_t rows = 4096;                       ///< of the teacher's data set
+};
+
+/// What a scenario's `expect:` block states about one scheme's result; keys are those of the README.
+struct Expectation {
+  std::string key;
+  double value = 0;
+  int line = 0;
+};
+
+struct Scenario {
+  std::filesystem::path file;
+  std::string name;
+  std::vector<std::string> schemes;
+  std::filesystem::path platform;
+  int world = 1;
+  MlpChoice model;
+  DataChoice data;
+  std::int64_t micro_batch = 1;
+  Knobs knobs;                                    ///< precision, units, streams, budgets, accumulation, clip, Adam
+  Numerics numerics = Numerics::full;
+  std::int64_t twin_width = 0;                    ///< real widths are at most this, for Numerics::twin
+  int steps = 1;
+  std::uint64_t seed = 1;
+  std::string backend = "simgrid";                ///< simgrid | threads
+  Fidelity fabric = Fidelity::coupled;
+  Latency latency = Latency::platform;
+  bool checks_hazards = true;
+  int recorded_ranks = 8;                         ///< ranks in traces and CSVs
+  std::map<std::string, std::vector<Expectation>> expect;  ///< by scheme
+  bool expect_equal_theta = false;
+  std::vector<std::string> defaults_used;         ///< "key: value", for the printout
+};
+
+/// Reads `file`, then applies `overrides` ("key=value", dotted keys). Throws ScenarioError. Checks all that can be known without
+/// running: names, ranges, shapes of .npy files, that the platform exists.
+Scenario read_scenario(const std::filesystem::path& file, const std::vector<std::string>& overrides, const Registry&);
+
+}  // namespace shardsim

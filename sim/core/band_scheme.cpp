@@ -1,0 +1,363 @@
+// BandScheme: what the verbs do, in stream operations; and what they refuse.
+#include "core/band_scheme.h"
+
+#include <algorithm>
+
+#include "core/error.h"
+
+namespace shardsim {
+namespace {
+
+Tensor whole(const Tensor& tensor) { return tensor.slice(none, tensor.count()); }
+
+}  // namespace
+
+void BandScheme::illegal(Verb verb, int unit, const std::string& why) const {
+  std::string where = unit < 0 ? "" : "unit " + std::to_string(unit) + " of " + std::to_string(cuts_.size());
+  throw IllegalStep(std::string(name_of(verb)) + "(" + where + "): " + why);
+}
+
+void BandScheme::after(Event event, Lane lane, Edge edge) {
+  if (rank_->knobs.omitted != edge) rank_->device.wait(lane, event);
+}
+
+// ---- the bands
+
+BandScheme::Slice BandScheme::slice(int unit, int member) const {
+  const Dim part = cuts_[unit].padded.over(mesh_.shards.size);
+  return {member * part, part};
+}
+
+BandScheme::Slice BandScheme::owned(int unit) const {
+  return shard().has(Band::opt) ? slice(unit, mesh_.shards.me) : Slice{none, cuts_[unit].padded};
+}
+
+Tensor BandScheme::own_grad(int unit) const {
+  const auto [begin, count] = owned(unit);
+  return states_[unit].grad.slice(shard().has(Band::grad) ? none : begin, count);
+}
+
+Tensor BandScheme::own_param(int unit) const {
+  const auto [begin, count] = owned(unit);
+  return states_[unit].param.slice(shard().has(Band::param) ? none : begin, count);
+}
+
+void BandScheme::bind(Rank& rank) {
+  rank_ = &rank;
+  mesh_ = Mesh::of(rank.index, rank.world, shard().empty() ? 1 : rank.world);
+  const Precision& precision = rank.knobs.precision;
+  cuts_ = cut(rank.model, rank.knobs.units, rank.world, bytes_of(precision.grad));
+  states_.resize(cuts_.size());
+  Device& device = rank.device;
+  for (int u = 0; u < int(cuts_.size()); ++u) {
+    label(Verb::bind, u);
+    State& s = states_[u];
+    auto piece = [&](Band band) { return shard().has(band) ? slice(u, mesh_.shards.me) : Slice{none, cuts_[u].padded}; };
+    auto theta0 = [&](Slice part) { return HostView{&rank.theta0, cuts_[u].begin + part.begin, cuts_[u].count - part.begin}; };
+    s.param = device.alloc(Lane::compute, Band::param, one, piece(Band::param).count, precision.param);
+    device.upload(Lane::compute, s.param, theta0(piece(Band::param)));
+    if (rank.knobs.grads_resident) s.grad = device.alloc(Lane::compute, Band::grad, one, piece(Band::grad).count, precision.grad);
+    s.opt = device.alloc(Lane::compute, Band::opt, one, precision.opt_vectors() * owned(u).count, Dtype::fp32);
+    device.upload(Lane::compute, s.opt, HostView{&rank.theta0, none, none});
+    if (precision.has_master()) device.upload(Lane::compute, s.opt.slice(none, owned(u).count), theta0(owned(u)));
+    s.param_ready = device.record(Lane::compute);
+    forward_.push_back(u);
+  }
+  backward_.assign(forward_.rbegin(), forward_.rend());
+}
+
+std::vector<ThetaPiece> BandScheme::theta() {
+  std::vector<ThetaPiece> pieces(cuts_.size());
+  for (int u = 0; u < int(cuts_.size()); ++u) {
+    label(Verb::fetch, u);
+    const auto [begin, count] = owned(u);
+    pieces[u] = {u, begin, count, {}};
+    const bool has_master = rank_->knobs.precision.has_master();
+    rank_->device.wait(Lane::compute, states_[u].param_ready);
+    rank_->device.download(Lane::compute, has_master ? states_[u].opt.slice(none, count) : own_param(u), pieces[u].values);
+  }
+  rank_->device.synchronize();
+  return pieces;
+}
+
+// ---- a step and its passes
+
+void BandScheme::run_step(int step, std::vector<float>& loss) {
+  step_ = step, gathers_ = full_gradients_ = 0, updated_ = false;
+  releases_.clear(), reductions_.clear();
+  label(Verb::load, -1);
+  rank_->model.begin_step(step);
+  order_ = nullptr;
+  this->step();
+  check_end_of_step();
+  label(Verb::fetch, -1);
+  rank_->model.end_step(loss);
+  if (rank_->knobs.step_barrier) rank_->device.synchronize();
+}
+
+void BandScheme::check_end_of_step() const {
+  for (int u = 0; u < int(states_.size()); ++u) {
+    if (states_[u].gathered) illegal(Verb::all_gather, u, "still gathered at the end of step(); release(u) after its last use");
+    if (states_[u].full) illegal(Verb::backward, u, "its full gradient was never reduced; call reduce_scatter(u)");
+    if (updated_ && !states_[u].published)
+      illegal(Verb::adam, u, "only this rank's slice of the parameters was updated; call all_gather(u) to publish it");
+  }
+  if (!updated_) illegal(Verb::adam, -1, "step() ended without an update; call adam() after the reductions");
+}
+
+BandScheme::MicroBatches BandScheme::micro_batches() { return MicroBatches(this); }
+
+void BandScheme::start_micro_batch(int index) {
+  micro_batch_ = index;
+  forwards_ = backwards_ = 0;
+  label(Verb::load, -1);
+  rank_->model.load(step_, index);
+}
+
+const std::vector<int>& BandScheme::forward_order() {
+  ++pass_;
+  return *(order_ = &forward_);
+}
+
+const std::vector<int>& BandScheme::backward_order() {
+  ++pass_;
+  return *(order_ = &backward_);
+}
+
+// ---- compute
+
+Tensor BandScheme::readable(int unit, Verb verb) {
+  State& s = states_[unit];
+  if (!shard().has(Band::param)) {
+    if (!s.published) illegal(verb, unit, "only this rank's slice of the parameters is up to date; call all_gather(u) after adam()");
+    after(s.param_ready, Lane::compute, Edge::parameters_before_use);
+    return whole(s.param);
+  }
+  if (!s.gathered) illegal(verb, unit, "this rank holds only its slice of the parameters; call all_gather(u) first");
+  if (s.gathered_in != pass_ && !keeps_gathered())
+    illegal(verb, unit, "the gather of the forward pass still serves the backward pass: that is 2P of traffic and hides the gathered "
+                        "copy; release(u) after forward(u) and call all_gather(u) again");
+  after(s.gather_ready, Lane::compute, Edge::gather_before_use);
+  return whole(s.gathered);
+}
+
+void BandScheme::forward(int unit) {
+  if (forwards_ == forward_.size() || forward_[forwards_] != unit)
+    illegal(Verb::forward, unit, "units run in model order, once per micro-batch; iterate forward_order() inside micro_batches()");
+  ++forwards_;
+  label(Verb::forward, unit);
+  const Tensor params = readable(unit, Verb::forward);
+  Dim at;
+  for (int m = cuts_[unit].first; m < cuts_[unit].last; ++m) {
+    const Dim count = count_of(rank_->model.layout(m));
+    rank_->model.forward(m, params.slice(at, count));
+    at = at + count;
+  }
+}
+
+/// Where the gradient goes: the resident one, or a full one on loan where only the slice is kept.
+void BandScheme::prepare_gradient(int unit) {
+  State& s = states_[unit];
+  Device& device = rank_->device;
+  const Dtype type = rank_->knobs.precision.grad;
+  if (!shard().has(Band::grad)) {
+    if (!s.grad) s.grad = device.alloc(Lane::compute, Band::grad, one, cuts_[unit].padded, type);
+    return;
+  }
+  const int budget = rank_->knobs.unreduced;
+  const int alive = full_gradients_ - int(reductions_.size());  // in program order; the stream may still hold more
+  if (alive > budget) illegal(Verb::backward, unit, "more full gradients are alive than `unreduced` allows; call reduce_scatter(u) first");
+  if (budget != unlimited && full_gradients_ > budget)
+    after(reductions_[full_gradients_ - 1 - budget], Lane::compute, Edge::reduction_before_backward);
+  s.full = device.alloc(Lane::compute, Band::grad, one, cuts_[unit].padded, type);
+  ++full_gradients_;
+}
+
+void BandScheme::backward(int unit) {
+  if (forwards_ != forward_.size() || backwards_ == backward_.size() || backward_[backwards_] != unit)
+    illegal(Verb::backward, unit, "units run in reverse model order after all forwards; iterate backward_order()");
+  ++backwards_;
+  label(Verb::backward, unit);
+  State& s = states_[unit];
+  const Tensor params = readable(unit, Verb::backward);
+  prepare_gradient(unit);
+  const Tensor grads = whole(s.full ? s.full : s.grad);
+  const bool accumulate = micro_batch_ > 0 && !s.full;
+  if (!accumulate) rank_->device.launch(Lane::compute, Fill{grads.slice(cuts_[unit].count, cuts_[unit].padded - cuts_[unit].count), 0.f});
+  Dim at = cuts_[unit].count;
+  for (int m = cuts_[unit].last - 1; m >= cuts_[unit].first; --m) {
+    const Dim count = count_of(rank_->model.layout(m));
+    at = at - count;
+    rank_->model.backward(m, params.slice(at, count), grads.slice(at, count), accumulate);
+  }
+  s.grad_ready = rank_->device.record(Lane::compute);
+  s.reduced = false;
+}
+
+// ---- collectives
+
+void BandScheme::check_can_reduce(Verb verb, int unit) const {
+  const State& s = states_[unit];
+  if (verb == Verb::all_reduce && !shard().empty())
+    illegal(verb, unit, "this scheme's ranks are shards, not replicas; call reduce_scatter(u)");
+  if (verb == Verb::reduce_scatter && shard().empty())
+    illegal(verb, unit, "nothing is sharded, every rank updates all parameters; call all_reduce(u)");
+  if (s.grad_ready.at == 0 || s.reduced || (shard().has(Band::grad) && !s.full))
+    illegal(verb, unit, "there is no unreduced gradient; call backward(u) first, and reduce once");
+}
+
+void BandScheme::all_reduce(int unit) {
+  check_can_reduce(Verb::all_reduce, unit);
+  label(Verb::all_reduce, unit);
+  State& s = states_[unit];
+  Device& device = rank_->device;
+  const Lane lane = rank_->lane(Lane::reduce);
+  const Dtype type = rank_->knobs.precision.reduce;
+  after(s.grad_ready, lane, Edge::gradient_before_reduction);
+  if (type == s.grad.dtype()) {
+    rank_->fabric.all_reduce(lane, mesh_.replicas, whole(s.grad));
+  } else {
+    const Held bucket(device, lane, device.alloc(lane, Band::bucket, one, cuts_[unit].padded, type));
+    device.launch(lane, Copy{whole(s.grad), *bucket});
+    rank_->fabric.all_reduce(lane, mesh_.replicas, *bucket);
+    device.launch(lane, Copy{*bucket, whole(s.grad)});
+  }
+  s.grad_ready = device.record(lane);
+  s.reduced = true;
+}
+
+void BandScheme::reduce_scatter(int unit) {
+  check_can_reduce(Verb::reduce_scatter, unit);
+  label(Verb::reduce_scatter, unit);
+  State& s = states_[unit];
+  Device& device = rank_->device;
+  const Lane lane = rank_->lane(Lane::reduce);
+  const Precision& precision = rank_->knobs.precision;
+  const auto [begin, count] = slice(unit, mesh_.shards.me);
+  after(s.grad_ready, lane, Edge::gradient_before_reduction);
+
+  Tensor buffer = whole(s.full ? s.full : s.grad);
+  Held bucket;
+  if (precision.reduce != precision.grad) {
+    bucket = Held(device, lane, device.alloc(lane, Band::bucket, one, cuts_[unit].padded, precision.reduce));
+    device.launch(lane, Copy{buffer, *bucket});
+    buffer = *bucket;
+  }
+  if (s.full && !s.grad) s.grad = device.alloc(lane, Band::grad, one, count, precision.grad);
+  const bool first = micro_batch_ == 0;
+  const Tensor kept = own_grad(unit);
+  const Tensor sum = s.full && first && !bucket ? kept : buffer.slice(begin, count);  // straight to where it is kept, or in place
+  rank_->fabric.reduce_scatter(lane, mesh_.shards, buffer, sum);
+  if (s.full && !first) device.launch(lane, Add{sum, kept});
+  else if (bucket) device.launch(lane, Copy{sum, kept});
+  bucket.reset();
+  if (s.full) {  // decline to keep what this rank does not own
+    device.free(lane, s.full);
+    s.full = {};
+  }
+  s.grad_ready = device.record(lane);
+  reductions_.push_back(s.grad_ready);
+  s.reduced = true;
+}
+
+void BandScheme::all_gather(int unit) {
+  if (shard().empty()) illegal(Verb::all_gather, unit, "nothing is sharded, there is nothing to gather");
+  State& s = states_[unit];
+  if (!shard().has(Band::param)) {  // publish: the result stays
+    label(Verb::all_gather, unit);
+    const Lane lane = rank_->lane(Lane::gather);
+    after(s.param_ready, lane, Edge::update_before_gather);
+    rank_->fabric.all_gather(lane, mesh_.shards, own_param(unit), whole(s.param));
+    s.param_ready = rank_->device.record(lane);
+    s.published = true;
+    return;
+  }
+  if (!order_) illegal(Verb::all_gather, unit, "no pass has begun; iterate forward_order() or backward_order()");
+  // Borrow, and look ahead in pass order as far as the memory budget allows.
+  const auto here = std::find(order_->begin(), order_->end(), unit);
+  for (auto next = here; next != order_->end() && next - here <= rank_->knobs.prefetch; ++next) gather(*next);
+}
+
+void BandScheme::gather(int unit) {
+  State& s = states_[unit];
+  if (s.gathered) return;
+  label(Verb::all_gather, unit);
+  Device& device = rank_->device;
+  const Lane lane = rank_->lane(Lane::gather);
+  if (!keeps_gathered() && rank_->knobs.prefetch != unlimited) {
+    const int budget = rank_->knobs.prefetch + 1;
+    if (gathers_ - int(releases_.size()) >= budget)
+      illegal(Verb::all_gather, unit, std::to_string(budget) + " gathered units are alive, all that `prefetch` allows; release(u) first");
+    if (gathers_ >= budget) after(releases_[gathers_ - budget], lane, Edge::release_before_gather);
+  }
+  after(s.param_ready, lane, Edge::update_before_gather);
+  s.gathered = device.alloc(lane, Band::gathered, one, cuts_[unit].padded, rank_->knobs.precision.param);
+  rank_->fabric.all_gather(lane, mesh_.shards, whole(s.param), whole(s.gathered));
+  s.gather_ready = device.record(lane);
+  s.gathered_in = pass_;
+  ++gathers_;
+}
+
+void BandScheme::release(int unit) {
+  State& s = states_[unit];
+  if (!s.gathered) illegal(Verb::release, unit, "nothing is gathered; release(u) once for every all_gather(u)");
+  label(Verb::release, unit);
+  rank_->device.free(Lane::compute, s.gathered);  // behind the last kernel that used it
+  s.gathered = {};
+  releases_.push_back(rank_->device.record(Lane::compute));
+}
+
+// ---- the update
+
+void BandScheme::clip() {
+  if (rank_->knobs.clip <= 0) return;
+  Device& device = rank_->device;
+  label(Verb::clip, -1);
+  const int n = rank_->world;
+  const Held squares(device, Lane::compute, device.alloc(Lane::compute, Band::workspace, one, Dim(n, n), Dtype::fp32));
+  factor_ = device.alloc(Lane::compute, Band::workspace, one, one, Dtype::fp32);
+  device.launch(Lane::compute, Fill{*squares, 0.f});
+  auto slot = [&](int rank) { return squares->slice(Dim(rank, rank), one); };
+  for (int u : backward_) {
+    label(Verb::clip, u);
+    if (!states_[u].reduced) illegal(Verb::clip, u, "the gradient was never reduced");
+    after(states_[u].grad_ready, Lane::compute, Edge::reduction_before_update);
+    // The same partial sums in every scheme: a slot per rank, filled by its owner, or by everyone where nothing is sharded.
+    const Dim part = cuts_[u].padded.over(n);
+    if (shard().empty())
+      for (int r = 0; r < n; ++r) device.launch(Lane::compute, SumSquares{states_[u].grad.slice(r * part, part), slot(r)});
+    else
+      device.launch(Lane::compute, SumSquares{own_grad(u), slot(rank_->index)});
+  }
+  label(Verb::clip, -1);
+  if (!shard().empty()) rank_->fabric.all_gather(Lane::compute, mesh_.shards, slot(rank_->index), whole(*squares), Payload::control);
+  device.launch(Lane::compute, ClipFactor{whole(*squares), factor_, rank_->knobs.clip, unscale()});
+}
+
+void BandScheme::adam() {
+  Device& device = rank_->device;
+  const bool has_master = rank_->knobs.precision.has_master();
+  for (int u : backward_) {
+    label(Verb::adam, u);
+    State& s = states_[u];
+    if (!s.reduced) illegal(Verb::adam, u, "the gradient was never reduced; call all_reduce(u) or reduce_scatter(u) after backward(u)");
+    after(s.grad_ready, Lane::compute, Edge::reduction_before_update);
+    const Dim n = owned(u).count, first_moment = has_master ? n : none;
+    const Tensor master = has_master ? s.opt.slice(none, n) : own_param(u);
+    device.launch(Lane::compute, Adam{own_grad(u), factor_, master, s.opt.slice(first_moment, n), s.opt.slice(first_moment + n, n),
+                                      own_param(u), rank_->knobs.adam, unscale(), step_ + 1});
+    if (!rank_->knobs.grads_resident) {
+      device.free(Lane::compute, s.grad);
+      s.grad = {};
+    }
+    s.param_ready = device.record(Lane::compute);
+    s.grad_ready = {};
+    s.reduced = false;
+    s.published = !shard().has(Band::opt) || shard().has(Band::param);
+  }
+  if (factor_) device.free(Lane::compute, factor_);
+  factor_ = {};
+  updated_ = true;
+}
+
+}  // namespace shardsim

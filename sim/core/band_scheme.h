@@ -1,0 +1,110 @@
+// BandScheme: the base class of the textbook. It holds the bands and the Adam update; a scheme adds which bands are sharded
+// (shard) and which collectives run (step), in these verbs and nothing else. Stream events and legality are handled in here.
+#pragma once
+#include <string>
+#include <vector>
+
+#include "core/scheme.h"
+
+namespace shardsim {
+
+/// One micro-batch of a step. Gradients are reduced on the last one, or on every one where the gradient is sharded: a rank that
+/// declines to keep foreign gradients cannot wait.
+struct [[maybe_unused]] MicroBatch {
+  int index;
+  bool reduces;
+};
+
+class BandScheme : public Scheme {
+ public:
+  void bind(Rank&) final;
+  void run_step(int step, std::vector<float>& loss) final;
+  std::vector<ThetaPiece> theta() final;
+  const std::vector<Unit>& units() const final { return cuts_; }
+
+ protected:
+  /// Which bands this rank keeps only its slice of.
+  ShardSet shard() const override = 0;
+  /// One training step in verbs. Called between two legality checks; must not depend on data or rank.
+  virtual void step() = 0;
+  /// True for a scheme that deliberately lets a gather of the forward pass serve the backward pass: no gather budget then.
+  virtual bool keeps_gathered() const { return false; }
+
+  class MicroBatches;
+  MicroBatches micro_batches();              ///< this step's micro-batches; each loads its data when the loop gets there
+  const std::vector<int>& forward_order();   ///< begins a forward pass: the units in the order of their use
+  const std::vector<int>& backward_order();  ///< begins a backward pass
+
+  void forward(int unit);         ///< needs readable parameters
+  void backward(int unit);        ///< needs readable parameters; leaves a full gradient
+  void all_reduce(int unit);      ///< sums the full gradient over the replicas
+  void reduce_scatter(int unit);  ///< sums this rank's slice of the gradient over the shards; drops the rest if grad is sharded
+  void all_gather(int unit);      ///< publishes updated parameters, or borrows the full unit if param is sharded (idempotent)
+  void release(int unit);         ///< ends the loan
+  void clip();                    ///< scales by the global norm; nothing when clipping is off
+  void adam();                    ///< updates every owned slice
+
+ private:
+  struct Slice {
+    Dim begin, count;
+  };
+  struct State {
+    Tensor param, grad, opt;   // resident; grad only between backward and Adam when transient
+    Tensor full, gathered;     // on loan: a full gradient, the full parameters
+    Event param_ready, grad_ready, gather_ready;
+    int gathered_in = 0;       // the pass in which it was gathered
+    bool reduced = false;      // the gradient has been summed over all ranks
+    bool published = true;     // every rank's full parameters are the updated ones
+  };
+  void start_micro_batch(int index);
+  Slice slice(int unit, int member) const;
+  Slice owned(int unit) const;
+  Tensor own_grad(int unit) const;
+  Tensor own_param(int unit) const;
+  Tensor readable(int unit, Verb verb);
+  void prepare_gradient(int unit);
+  void gather(int unit);
+  void check_can_reduce(Verb, int unit) const;
+  void label(Verb verb, int unit) { rank_->device.label(verb, unit); }
+  void after(Event, Lane, Edge);
+  bool last_micro_batch() const { return micro_batch_ + 1 == rank_->knobs.accumulation; }
+  float unscale() const { return 1.f / float(rank_->world * rank_->knobs.accumulation); }
+  [[noreturn]] void illegal(Verb, int unit, const std::string& why) const;
+  void check_end_of_step() const;
+
+  Rank* rank_ = nullptr;
+  Mesh mesh_;
+  std::vector<Unit> cuts_;
+  std::vector<State> states_;
+  std::vector<int> forward_, backward_;
+  const std::vector<int>* order_ = nullptr;  // of the current pass
+  int pass_ = 0, micro_batch_ = 0, step_ = 0;
+  std::size_t forwards_ = 0, backwards_ = 0;  // of this micro-batch
+  bool updated_ = false;                      // adam() has run in this step
+  std::vector<Event> releases_, reductions_;  // of this step, in order
+  int gathers_ = 0, full_gradients_ = 0;      // made in this step
+  Tensor factor_;
+};
+
+/// A range over the micro-batches of a step.
+class BandScheme::MicroBatches {
+ public:
+  struct Iterator {
+    BandScheme* scheme;
+    int index;
+    MicroBatch operator*() const {
+      scheme->start_micro_batch(index);
+      return {index, scheme->last_micro_batch() || scheme->shard().has(Band::grad)};
+    }
+    Iterator& operator++() { return ++index, *this; }
+    bool operator!=(const Iterator& other) const { return index != other.index; }
+  };
+  explicit MicroBatches(BandScheme* scheme) : scheme_(scheme) {}
+  Iterator begin() const { return {scheme_, 0}; }
+  Iterator end() const { return {scheme_, scheme_->rank_->knobs.accumulation}; }
+
+ private:
+  BandScheme* scheme_;
+};
+
+}  // namespace shardsim

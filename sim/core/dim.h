@@ -1,0 +1,34 @@
+// Dim: one size, twice: what time and memory are billed for (charged), and what the arithmetic really has (real).
+#pragma once
+#include <cstdint>
+
+namespace shardsim {
+
+/// `numerics: full` makes the two equal, `off` makes real zero, a twin has real < charged. Only numerics and storage may read
+/// the real size (through numerics/real.h); no launch, branch, wait or collective can depend on it.
+class Dim {
+ public:
+  constexpr Dim() = default;
+  constexpr Dim(std::int64_t charged, std::int64_t real) : charged_(charged), real_(real) {}
+
+  constexpr std::int64_t charged() const { return charged_; }
+  /// Rounded up to a multiple of n: every slice of n equal ones exists.
+  constexpr Dim padded_to(std::int64_t n) const { return {(charged_ + n - 1) / n * n, (real_ + n - 1) / n * n}; }
+  /// One of n equal slices; the Dim has to be padded to n.
+  constexpr Dim over(std::int64_t n) const { return {charged_ / n, real_ / n}; }
+
+  friend constexpr Dim operator+(Dim a, Dim b) { return {a.charged_ + b.charged_, a.real_ + b.real_}; }
+  friend constexpr Dim operator-(Dim a, Dim b) { return {a.charged_ - b.charged_, a.real_ - b.real_}; }
+  friend constexpr Dim operator*(Dim a, Dim b) { return {a.charged_ * b.charged_, a.real_ * b.real_}; }
+  friend constexpr Dim operator*(std::int64_t k, Dim a) { return {k * a.charged_, k * a.real_}; }
+  friend constexpr bool operator==(Dim, Dim) = default;
+
+ private:
+  friend struct Real;  // sim/numerics/real.h
+  std::int64_t charged_ = 0, real_ = 0;
+};
+
+inline constexpr Dim one{1, 1};
+inline constexpr Dim none{0, 0};
+
+}  // namespace shardsim

@@ -1,0 +1,52 @@
+// Fabric: the collectives of one rank. As in NCCL, each runs on the lane it is issued on, and the ranks of a group have to issue
+// the same collectives in the same order; a communicator is (group, lane).
+#pragma once
+#include <cstdint>
+
+#include "core/device.h"
+#include "core/issue_order.h"
+#include "core/mesh.h"
+
+namespace shardsim {
+
+/// What travels: data is traffic; control (a norm, an overflow flag) is counted apart.
+enum class Payload : std::uint8_t { data, control };
+
+/// One rank's part in a collective. `from` and `to` follow NCCL's buffers: for n members and a whole buffer of S bytes,
+/// all_reduce: from = to, S; reduce_scatter: from S, to S/n; all_gather: from S/n, to S. In place: the small one is a slice of the other.
+struct Collective {
+  Verb verb;
+  Lane lane;
+  Group group;
+  Tensor from, to;
+  Payload payload;
+  Label label;
+  std::int64_t bytes() const { return verb == Verb::all_gather ? to.bytes() : from.bytes(); }  ///< of the whole buffer
+  Tensor whole() const { return verb == Verb::all_gather ? to : from; }
+};
+
+class Fabric {
+ public:
+  Fabric(Device& device, IssueOrder& order) : device_(device), order_(order) {}
+  virtual ~Fabric() = default;
+
+  /// buffer = sum over the members. Sent per member: 2 (n-1)/n S.
+  void all_reduce(Lane, Group, Tensor buffer, Payload = Payload::data);
+  /// to = member's slice of the sum of `from`; the foreign slices of an in-place buffer are undefined. Sent: (n-1)/n S.
+  void reduce_scatter(Lane, Group, Tensor from, Tensor to, Payload = Payload::data);
+  /// to = every member's `from`, in member order. Sent: (n-1)/n S.
+  void all_gather(Lane, Group, Tensor from, Tensor to, Payload = Payload::data);
+
+  /// This rank will issue nothing more; what others still expect of it is an error, not a hang.
+  void finish() { order_.finish(device_.rank()); }
+
+ protected:
+  virtual void enqueue(const Collective&) = 0;
+
+ private:
+  void issue(Collective);
+  Device& device_;
+  IssueOrder& order_;
+};
+
+}  // namespace shardsim

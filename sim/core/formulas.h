@@ -1,0 +1,28 @@
+// The closed forms: what the textbook says a scheme moves, holds and needs. Printed beside the simulated figures, never used for them.
+#pragma once
+#include <cstdint>
+
+#include "core/band.h"
+#include "core/stream.h"
+
+namespace shardsim::formulas {
+
+/// Bytes that one of n ranks sends in a ring collective over a whole buffer of `bytes`: (n-1)/n of it, twice for an all-reduce.
+double sent_bytes(Verb, int n, double bytes);
+
+/// Seconds of a ring collective on equal edges: 2(n-1) steps (n-1 unless all-reduce), each a chunk of bytes/n at `bandwidth` (bytes
+/// per second) plus the edge's latency.
+double ring_seconds(Verb, int n, double bytes, double bandwidth, double latency);
+
+/// Traffic of a step in units of (n-1)/n x parameters x bytes of a parameter, with `accumulation` micro-batches A:
+/// dp 2, zero1 2, zero2 A+1, zero3 3A. Gradients move in `reduce`'s width, parameters in `param`'s.
+double traffic_units(ShardSet, const Precision&, int accumulation);
+
+/// Bytes per parameter that a rank holds between steps (gradients included if resident).
+double resident_bytes(ShardSet, const Precision&, int n, bool grads_resident);
+
+/// Peak bytes per parameter as the founding prototype's table counts them: resident, plus one gathered fp32 copy (4 bytes) where
+/// the parameters are sharded. An honest ledger differs; see README.
+double table_peak_bytes(ShardSet, const Precision&, int n, bool grads_resident);
+
+}  // namespace shardsim::formulas

@@ -1,0 +1,41 @@
+// Model: a rank's model as a row of modules. Each has parameters and a forward and a backward that launch ops on the device.
+#pragma once
+#include <string>
+#include <vector>
+
+#include "core/tensor.h"
+
+namespace shardsim {
+
+/// A named matrix inside a module's flat parameters.
+struct Weight {
+  std::string name;
+  Dim rows, cols;
+};
+/// All of a module's parameters, in order. One layout gives count, views and names.
+using Layout = std::vector<Weight>;
+inline Dim count_of(const Layout& layout) {
+  Dim sum;
+  for (const Weight& weight : layout) sum = sum + weight.rows * weight.cols;
+  return sum;
+}
+
+/// Rank-local. Everything runs on the compute lane; what a forward keeps for its backward is the model's own memory.
+class Model {
+ public:
+  virtual ~Model() = default;
+  virtual int modules() const = 0;
+  virtual const Layout& layout(int module) const = 0;
+
+  /// Called by the scheme's base, in this order, once per step: begin_step, then for each micro-batch load, the forwards of all
+  /// modules in order and the backwards in reverse order; then end_step.
+  virtual void begin_step(int step) = 0;
+  virtual void load(int step, int micro_batch) = 0;
+  virtual void forward(int module, Tensor params) = 0;
+  /// Writes the module's gradient (mean over this rank's micro-batch), or adds it if `accumulate`.
+  virtual void backward(int module, Tensor params, Tensor grads, bool accumulate) = 0;
+  /// `loss` receives one float, this rank's loss: valid after the device's next synchronize.
+  virtual void end_step(std::vector<float>& loss) = 0;
+};
+
+}  // namespace shardsim

@@ -1,0 +1,38 @@
+// The names of bands, types, lanes, verbs and ops, as they appear in messages, tables and traces.
+#include "core/band.h"
+#include "core/op.h"
+#include "core/stream.h"
+
+namespace shardsim {
+
+const char* name_of(Band band) {
+  constexpr const char* names[] = {"param", "grad", "opt", "gathered", "activation", "bucket", "workspace"};
+  static_assert(std::size(names) == band_count);
+  return names[unsigned(band)];
+}
+
+const char* name_of(Dtype type) { return type == Dtype::fp32 ? "fp32" : "bf16"; }
+
+const char* name_of(Lane lane) {
+  constexpr const char* names[] = {"compute", "gather", "reduce"};
+  static_assert(std::size(names) == lane_count);
+  return names[unsigned(lane)];
+}
+
+const char* name_of(Verb verb) {
+  constexpr const char* names[] = {"bind",           "load",       "forward", "backward", "all_reduce",
+                                   "reduce_scatter", "all_gather", "release", "clip",     "adam",       "fetch"};
+  static_assert(std::size(names) == verb_count);
+  return names[unsigned(verb)];
+}
+
+const char* op_name(std::size_t index) {
+  constexpr const char* names[] = {"matmul", "add_bias", "sum_rows",    "tanh",        "tanh_backward", "mse_loss",
+                                   "copy",   "add",      "fill",        "sum_squares", "clip_factor",   "adam"};
+  static_assert(std::size(names) == std::variant_size_v<Op>);
+  return names[index];
+}
+
+const char* name_of(const Op& op) { return op_name(op.index()); }
+
+}  // namespace shardsim

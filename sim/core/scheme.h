@@ -1,0 +1,81 @@
+// Scheme: what a plugin is. One object per rank; the same object runs on SimGrid, on threads and under NCCL.
+#pragma once
+#include <limits>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "core/device.h"
+#include "core/fabric.h"
+#include "core/model.h"
+#include "core/unit.h"
+
+namespace shardsim {
+
+inline constexpr int unlimited = std::numeric_limits<int>::max();
+
+/// The event edges that BandScheme inserts: who waits for what, and why. Tests remove each in turn and expect to be told.
+enum class Edge : std::uint8_t {
+  parameters_before_use,       ///< compute waits until a full parameter is published
+  gather_before_use,           ///< compute waits until a unit is gathered
+  update_before_gather,        ///< a gather waits for Adam
+  release_before_gather,       ///< a gather waits until the prefetch budget has room
+  gradient_before_reduction,   ///< a reduction waits for the backward that makes its gradient
+  reduction_before_backward,   ///< a backward waits until the unreduced budget has room
+  reduction_before_update,     ///< the norm and Adam wait for the reduced gradient
+  count,
+};
+
+/// A scenario's choices that every scheme obeys. A budget of `unlimited` is no budget.
+struct Knobs {
+  Precision precision;
+  Cut units;
+  int streams = 2;           ///< 1: all on one; 2: compute beside one communicator; 3: gathers and reductions apart
+  int prefetch = 1;          ///< gathered units that may be alive beyond the one in use
+  int unreduced = 1;         ///< full gradients that may be alive beyond the one being made
+  bool grads_resident = true;  ///< false: gradients live from backward to Adam only, as in most frameworks
+  bool step_barrier = true;    ///< the host waits for all streams at the end of a step
+  int accumulation = 1;      ///< micro-batches per step
+  float clip = 0;            ///< largest gradient norm; 0: no clipping
+  AdamRule adam;
+  Edge omitted = Edge::count;  ///< for tests: an event edge that is left out
+};
+
+/// All that a scheme may see of its rank.
+struct Rank {
+  Device& device;
+  Fabric& fabric;
+  Model& model;
+  const Knobs& knobs;
+  const std::vector<float>& theta0;  ///< all parameters, model order; empty without numerics
+  std::string scheme;                ///< its name, for messages
+  int index = 0, world = 1;
+
+  Lane lane(Lane wanted) const {
+    if (knobs.streams == 1) return Lane::compute;
+    return knobs.streams == 2 && wanted == Lane::reduce ? Lane::gather : wanted;
+  }
+};
+
+/// A rank's piece of the trained fp32 parameters: `values` are those of the unit's padded vector from `begin` on.
+struct ThetaPiece {
+  int unit;
+  Dim begin, count;
+  std::vector<float> values;
+};
+
+class Scheme {
+ public:
+  virtual ~Scheme() = default;
+  /// Once, before the first step: allocates and fills the bands.
+  virtual void bind(Rank&) = 0;
+  /// One training step; `loss` receives this rank's loss, valid after the device's next synchronize.
+  virtual void run_step(int step, std::vector<float>& loss) = 0;
+  /// After the last step: downloads what this rank owns of the fp32 parameters. Blocks.
+  virtual std::vector<ThetaPiece> theta() = 0;
+  virtual const std::vector<Unit>& units() const = 0;
+  /// Which bands a rank keeps only its slice of: the input of the closed forms.
+  virtual ShardSet shard() const = 0;
+};
+
+}  // namespace shardsim

@@ -1,0 +1,24 @@
+// The numbers of a collective, moved in the ring's order: chunk c is summed starting at member c+1 and ending at member c, rounded to
+// the buffer's type at every hop. Shared by all host fabrics, which is why their bits agree.
+#pragma once
+#include <span>
+
+#include "core/fabric.h"
+
+namespace shardsim::numerics {
+
+/// One collective of all members, in member order. After a reduce-scatter in place the foreign slices are filled with NaN.
+void move_in_ring_order(std::span<const Collective> members);
+
+/// The real floats of chunk c out of n of a whole buffer.
+struct Chunk {
+  float* at;
+  std::int64_t count;
+};
+Chunk chunk(const Tensor& whole, int n, int c);
+/// sum = rounded(mine + sum): one hop of a reduction.
+void add_hop(Dtype, const float* mine, float* sum, std::int64_t count);
+/// Fills the foreign slices of an in-place reduce-scatter with NaN.
+void poison_foreign_slices(const Collective&);
+
+}  // namespace shardsim::numerics
