@@ -70,7 +70,8 @@ endfunction()
 # shardsim_add_tests(<program> <source>... [NEEDS_SIMGRID] [LINKS <target>...])
 # A doctest program; each of its test cases becomes a CTest test "<program>: <sentence>" with the program's name as label. Cases
 # of TEST_SUITE("matrix") also get the label `matrix`: they are many, and the asan preset leaves them out. Tests run in the
-# repository's root, with SHARDSIM_PROGRAM (path of the program, where it is built) and SHARDSIM_SIMGRID (0 or 1) defined.
+# repository's root, with these defined: SHARDSIM_SOURCE_DIR, SHARDSIM_PROGRAM (path of the program, empty without SimGrid),
+# SHARDSIM_PYTHON (an interpreter with numpy) and SHARDSIM_SIMGRID (0 or 1).
 function(shardsim_add_tests program)
   cmake_parse_arguments(PARSE_ARGV 1 arg "NEEDS_SIMGRID" "" "LINKS")
   if(arg_NEEDS_SIMGRID AND NOT SHARDSIM_SIMGRID)
@@ -81,7 +82,8 @@ function(shardsim_add_tests program)
   target_link_libraries(${program} PRIVATE shardsim_all doctest::doctest ${arg_LINKS})
   target_include_directories(${program} PRIVATE ${PROJECT_SOURCE_DIR} ${PROJECT_SOURCE_DIR}/tests)
   target_compile_definitions(${program} PRIVATE SHARDSIM_SIMGRID=$<BOOL:${SHARDSIM_SIMGRID}>
-    SHARDSIM_SOURCE_DIR="${PROJECT_SOURCE_DIR}" SHARDSIM_PROGRAM="$<$<BOOL:${SHARDSIM_SIMGRID}>:${PROJECT_BINARY_DIR}/shardsim>")
+    SHARDSIM_SOURCE_DIR="${PROJECT_SOURCE_DIR}" SHARDSIM_PYTHON="${SHARDSIM_PYTHON}"
+    SHARDSIM_PROGRAM="$<$<BOOL:${SHARDSIM_SIMGRID}>:${PROJECT_BINARY_DIR}/shardsim>")
   if(TARGET shardsim_program)
     add_dependencies(${program} shardsim_program)
   endif()
@@ -92,4 +94,26 @@ function(shardsim_add_tests program)
   file(WRITE ${CMAKE_CURRENT_BINARY_DIR}/${program}_include.cmake "if(EXISTS \"${list}\")\n  include(\"${list}\")\nelse()
   add_test(\"${program}: is built\" \"${program} is not built\")\nendif()\n")
   set_property(DIRECTORY APPEND PROPERTY TEST_INCLUDE_FILES ${CMAKE_CURRENT_BINARY_DIR}/${program}_include.cmake)
+endfunction()
+
+# shardsim_add_python_tests(<name> <file> [NEEDS_PROGRAM <pattern>]): each test method of a unittest file becomes a CTest test.
+# Methods that match the pattern are left out where the program is not built.
+function(shardsim_add_python_tests name file)
+  cmake_parse_arguments(PARSE_ARGV 2 arg "" "NEEDS_PROGRAM" "")
+  set_property(DIRECTORY APPEND PROPERTY CMAKE_CONFIGURE_DEPENDS ${CMAKE_CURRENT_SOURCE_DIR}/${file})
+  file(STRINGS ${file} class REGEX "^class [A-Za-z]+")
+  string(REGEX REPLACE "^class ([A-Za-z]+).*" "\\1" class "${class}")
+  file(STRINGS ${file} methods REGEX "^    def test_")
+  foreach(method IN LISTS methods)
+    string(REGEX REPLACE "^    def (test_[a-z0-9_]+).*" "\\1" method ${method})
+    if(arg_NEEDS_PROGRAM AND method MATCHES "${arg_NEEDS_PROGRAM}" AND NOT SHARDSIM_SIMGRID)
+      continue()
+    endif()
+    string(REGEX REPLACE "^test_" "" sentence ${method})
+    string(REPLACE "_" " " sentence ${sentence})
+    add_test(NAME "${name}: ${sentence}" WORKING_DIRECTORY ${PROJECT_SOURCE_DIR}
+      COMMAND ${SHARDSIM_PYTHON} ${CMAKE_CURRENT_SOURCE_DIR}/${file} ${class}.${method})
+    set_tests_properties("${name}: ${sentence}" PROPERTIES LABELS ${name} TIMEOUT 600
+      ENVIRONMENT "SHARDSIM_PROGRAM=${PROJECT_BINARY_DIR}/shardsim;PYTHONDONTWRITEBYTECODE=1")
+  endforeach()
 endfunction()
