@@ -1,0 +1,45 @@
+// ThreadsFabric: how the members of a collective meet, and what each of them has sent.
+#include "backends/threads/fabric.h"
+
+#include "numerics/ring.h"
+
+namespace shardsim::threads {
+namespace {
+
+/// Round the ring, n - 1 chunks of an n-th leave every member; an all-reduce goes round twice.
+std::int64_t bytes_sent(const Collective& collective) {
+  const int n = collective.group.size, rounds = collective.verb == Verb::all_reduce ? 2 : 1;
+  const std::int64_t chunk = collective.bytes() / n;
+  return rounds * (n - 1) * chunk;
+}
+
+}  // namespace
+
+void Communicator::meet(const Collective& mine, bool numerics, Waiter& waiter, const Alarm& alarm) {
+  const std::uint64_t before = meetings_.glance();
+  parts_[mine.group.me] = mine;
+  const int present = arrived_.fetch_add(1, std::memory_order_acq_rel) + 1;
+  if (present < int(parts_.size())) {
+    meetings_.wait(before + 1, waiter, alarm);
+    return;
+  }
+  if (numerics) numerics::move_in_ring_order(parts_);
+  arrived_.store(0, std::memory_order_relaxed);
+  meetings_.advance(before + 1);
+}
+
+Communicator& Communicators::of(const Group& group, Lane lane) {
+  const std::lock_guard lock(mutex_);
+  return all_.try_emplace({group.first, group.stride, group.size, lane}, group.size).first->second;
+}
+
+void ThreadsFabric::enqueue(const Collective& collective) {
+  Communicator& communicator = communicators_.of(collective.group, collective.lane);
+  device_.enqueue_span(collective.lane, Span::collective, collective.bytes(), collective.payload == Payload::control,
+                       [this, collective, &communicator] {
+                         communicator.meet(collective, device_.numerics(), device_.worker(collective.lane), alarm_);
+                         return bytes_sent(collective);
+                       });
+}
+
+}  // namespace shardsim::threads
