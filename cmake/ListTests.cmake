@@ -1,6 +1,7 @@
 # Run after a test program is linked: writes one CTest test for each of its doctest cases.
 function(cases result)
-  execute_process(COMMAND ${executable} --list-test-cases --no-intro --no-version ${ARGN} OUTPUT_VARIABLE output COMMAND_ERROR_IS_FATAL ANY)
+  execute_process(COMMAND ${executable} --list-test-cases --no-intro --no-version ${ARGN}
+    OUTPUT_VARIABLE output COMMAND_ERROR_IS_FATAL ANY)
   string(REPLACE ";" "\\;" output "${output}")
   string(REPLACE "\n" ";" output "${output}")
   list(FILTER output EXCLUDE REGEX "^(\\[doctest\\]|====)")
@@ -17,7 +18,8 @@ foreach(case IN LISTS all)
   if(case IN_LIST matrix)
     list(APPEND labels matrix)
   endif()
-  string(APPEND text "add_test([==[${program}: ${case}]==] [==[${executable}]==] [==[--test-case=${filter}]==] --no-intro)\n"
-    "set_tests_properties([==[${program}: ${case}]==] PROPERTIES WORKING_DIRECTORY [==[${folder}]==] LABELS \"${labels}\" TIMEOUT 600)\n")
+  set(name "[==[${program}: ${case}]==]")
+  string(APPEND text "add_test(${name} [==[${executable}]==] [==[--test-case=${filter}]==] --no-intro)\n"
+    "set_tests_properties(${name} PROPERTIES WORKING_DIRECTORY [==[${folder}]==] LABELS \"${labels}\" TIMEOUT 600)\n")
 endforeach()
 file(WRITE ${list} "${text}")

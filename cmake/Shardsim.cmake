@@ -37,7 +37,8 @@ function(shardsim_add_scheme name class header summary)
   file(READ ${path} text)
   set_property(DIRECTORY APPEND PROPERTY CMAKE_CONFIGURE_DEPENDS ${path})
   set_property(GLOBAL APPEND_STRING PROPERTY shardsim_scheme_includes "#include \"${header}\"\n")
-  set_property(GLOBAL APPEND_STRING PROPERTY shardsim_scheme_entries "  registry.add({\"${name}\", \"${summary}\", R\"scheme(${text})scheme\",
+  set_property(GLOBAL APPEND_STRING PROPERTY shardsim_scheme_entries
+    "  registry.add({\"${name}\", \"${summary}\", R\"scheme(${text})scheme\",
                 []() -> std::unique_ptr<Scheme> { return std::make_unique<${class}>(); }});\n")
 endfunction()
 
