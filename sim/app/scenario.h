@@ -8,33 +8,35 @@
 #include <string>
 #include <vector>
 
+#include "backends/simgrid/fidelity.h"
 #include "core/registry.h"
 #include "core/scheme.h"
 
 namespace shardsim {
 
-enum class Fidelity { ring, coupled, formula };   ///< how a collective becomes time
-enum class Latency { platform, nccl };            ///< whose alpha is paid
-enum class Numerics { full, twin, off };          ///< what the arithmetic has of the charged sizes
+enum class Fidelity { ring, coupled, formula };  ///< how a collective becomes time
+enum class Latency { platform, nccl };           ///< whose alpha is paid
+enum class Numerics { full, twin, off };         ///< what the arithmetic has of the charged sizes
 const char* name_of(Fidelity);
 const char* name_of(Latency);
 const char* name_of(Numerics);
 
 struct MlpChoice {
-  std::vector<std::int64_t> widths;               ///< [in, hidden..., out]
+  std::vector<std::int64_t> widths;  ///< [in, hidden..., out]
   std::string activation = "tanh", loss = "mse";
-  std::filesystem::path theta0;                   ///< .npy; empty: seeded
+  std::filesystem::path theta0;  ///< .npy; empty: seeded
 };
 
 struct DataChoice {
-  std::filesystem::path x, y;                     ///< .npy, float32 [rows, in] and [rows, out]; empty: a seeded teacher network
-  std::int64_t rows = 4096;                       ///< of the teacher's data set
+  std::filesystem::path x, y;  ///< .npy, float32 [rows, in] and [rows, out]; empty: a seeded teacher network
+  std::int64_t rows = 4096;    ///< of the teacher's data set
 };
 
 /// What a scenario's `expect:` block states about one scheme's result; keys are those of the README.
 struct Expectation {
   std::string key;
   double value = 0;
+  double within = 0;  ///< relative tolerance; 0: equal but for rounding
   int line = 0;
 };
 
@@ -47,19 +49,19 @@ struct Scenario {
   MlpChoice model;
   DataChoice data;
   std::int64_t micro_batch = 1;
-  Knobs knobs;                                    ///< precision, units, streams, budgets, accumulation, clip, Adam
+  Knobs knobs;  ///< precision, units, streams, budgets, accumulation, clip, Adam
   Numerics numerics = Numerics::full;
-  std::int64_t twin_width = 0;                    ///< real widths are at most this, for Numerics::twin
+  std::int64_t twin_width = 0;  ///< real widths are at most this, for Numerics::twin
   int steps = 1;
   std::uint64_t seed = 1;
-  std::string backend = "simgrid";                ///< simgrid | threads
+  std::string backend = "simgrid";  ///< simgrid | threads
   Fidelity fabric = Fidelity::coupled;
   Latency latency = Latency::platform;
   bool checks_hazards = true;
-  int recorded_ranks = 8;                         ///< ranks in traces and CSVs
+  int recorded_ranks = 8;                                  ///< ranks in traces and CSVs
   std::map<std::string, std::vector<Expectation>> expect;  ///< by scheme
   bool expect_equal_theta = false;
-  std::vector<std::string> defaults_used;         ///< "key: value", for the printout
+  std::vector<std::string> defaults_used;  ///< "key: value", for the printout
 };
 
 /// Reads `file`, then applies `overrides` ("key=value", dotted keys). Throws ScenarioError. Checks all that can be known without

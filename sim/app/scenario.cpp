@@ -1,0 +1,109 @@
+// Scenario: the top level of the file; the parts with keys of their own are in scenario_parts.
+#include "app/scenario.h"
+
+#include <algorithm>
+#include <charconv>
+#include <limits>
+
+#include "app/scenario_parts.h"
+
+namespace shardsim {
+namespace {
+
+namespace fs = std::filesystem;
+
+std::vector<std::string> read_schemes(const YamlNode& node, const Registry& registry) {
+  std::vector<std::string> known, names;
+  for (const SchemeEntry& entry : registry.entries()) known.push_back(entry.name);
+  // `schemes: dp` can only mean one thing.
+  const std::vector<YamlNode>& items =
+      node.kind == YamlNode::Kind::scalar ? std::vector<YamlNode>{node} : list_of(node, "[dp, zero1, zero2, zero3]");
+  for (const YamlNode& item : items) {
+    if (item.kind == YamlNode::Kind::scalar && !registry.find(item.text))
+      refuse(item, "there is no scheme " + quoted(item.text) + "; known schemes: " + joined(known));
+    names.push_back(known[choice_of(item, known)]);
+    if (std::count(names.begin(), names.end(), names.back()) > 1)
+      refuse(item, "the scheme " + quoted(item.text) + " is listed twice; remove one");
+  }
+  return names;
+}
+
+fs::path find_platform(const YamlNode& node, const Scenario& scenario) {
+  const std::string text = text_of(node);
+  const fs::path folder = platforms_folder();
+  for (const fs::path& candidate :
+       {beside_scenario(scenario, text), fs::path(text), folder / text, folder.parent_path() / text, folder / (text + ".xml")}) {
+    std::error_code error;
+    if (fs::is_regular_file(candidate, error)) return candidate;
+  }
+  refuse(node, "there is no platform file " + quoted(text) +
+                   " beside the scenario, in the current folder or among the shipped ones; "
+                   "shipped platforms: " +
+                   joined(shipped_platforms()));
+}
+
+std::uint64_t read_seed(const YamlNode& node) {
+  std::uint64_t seed = 0;  // all 64 bits: more than a double holds
+  const std::string text = text_of(node);
+  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), seed);
+  if (error == std::errc() && end == text.data() + text.size() && !node.quoted) return seed;
+  refuse(node,
+         quoted(text) + " is no seed; write a whole number from 0 to " + std::to_string(std::numeric_limits<std::uint64_t>::max()));
+}
+
+}  // namespace
+
+const char* name_of(Fidelity fidelity) {
+  constexpr const char* names[] = {"ring", "coupled", "formula"};
+  return names[int(fidelity)];
+}
+const char* name_of(Latency latency) { return latency == Latency::platform ? "platform" : "nccl"; }
+const char* name_of(Numerics numerics) {
+  constexpr const char* names[] = {"full", "twin", "off"};
+  return names[int(numerics)];
+}
+
+Scenario read_scenario(const fs::path& file, const std::vector<std::string>& overrides, const Registry& registry) {
+  YamlNode tree = read_yaml(file);
+  for (const std::string& assignment : overrides) override_yaml(tree, assignment);
+
+  Scenario scenario;
+  scenario.file = file;
+  std::vector<std::string>& defaults = scenario.defaults_used;
+  std::vector<std::string> unmentioned;  // defaults that change no figure
+  const Fields root(tree, {"name",      "schemes", "platform", "world",    "model",     "data",    "batch",        "precision",
+                           "optimizer", "units",   "streams",  "prefetch", "unreduced", "grads",   "step_barrier", "numerics",
+                           "steps",     "seed",    "backend",  "fabric",   "latency",   "hazards", "record",       "expect"},
+                    defaults);
+
+  const YamlNode* name = root.find("name");
+  scenario.name = name ? text_of(*name) : file.stem().string();
+  scenario.schemes = read_schemes(root.need("schemes", "schemes: [dp, zero1, zero2, zero3]"), registry);
+  scenario.world = int(integer_of(root.need("world", "world: 8"), 1, 1 << 20));
+  const std::vector<std::string> backends = {"simgrid", "threads"};
+  if (const YamlNode* node = root.find("backend")) scenario.backend = backends[choice_of(*node, backends)];
+  scenario.platform = find_platform(root.need("platform", "platform: platforms/NAME.xml"), scenario);
+
+  read_knobs(root, scenario, defaults);
+  read_model_and_data(root, scenario, defaults);
+
+  scenario.steps = int(root.integer_or("steps", 1, 1, 1'000'000'000));
+  if (const YamlNode* node = root.find("seed")) scenario.seed = read_seed(*node);
+  else if (scenario.numerics != Numerics::off && (scenario.model.theta0.empty() || scenario.data.x.empty()))
+    defaults.push_back("seed: 1");
+  scenario.fabric = root.value_or("fabric", Fidelity::coupled, "coupled", [](const YamlNode& node) {
+    return Fidelity(choice_of(node, {"ring", "coupled", "formula"}));
+  });
+  scenario.latency = root.value_or("latency", Latency::platform, "platform", [](const YamlNode& node) {
+    return Latency(choice_of(node, {"platform", "nccl"}));
+  });
+  if (const YamlNode* node = root.find("hazards")) scenario.checks_hazards = switch_of(*node);
+  if (const YamlNode* node = root.find("record")) {
+    const Fields record(*node, {"ranks"}, unmentioned);
+    scenario.recorded_ranks = int(record.integer_or("ranks", scenario.recorded_ranks, 1, 1 << 20));
+  }
+  read_expectations(root, scenario, registry);
+  return scenario;
+}
+
+}  // namespace shardsim

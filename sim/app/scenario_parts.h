@@ -1,0 +1,33 @@
+// The parts of a scenario that have keys of their own: precision, optimizer, units, budgets, model, data, expectations.
+#pragma once
+#include <filesystem>
+#include <string>
+#include <vector>
+
+#include "app/fields.h"
+#include "app/scenario.h"
+
+namespace shardsim {
+
+/// Fills precision, units, streams, budgets, accumulation, clip and Adam. `micro_batch` is set too: it stands in `batch`.
+void read_knobs(const Fields& root, Scenario&, std::vector<std::string>& defaults);
+
+/// Fills model, data and the twin's width, and checks the .npy files against the widths. Paths are relative to the scenario file.
+void read_model_and_data(const Fields& root, Scenario&, std::vector<std::string>& defaults);
+
+/// Fills expect.
+void read_expectations(const Fields& root, Scenario&, const Registry&);
+
+/// The file that a scenario names: relative to the scenario file.
+std::filesystem::path beside_scenario(const Scenario&, const std::string& path);
+
+/// Where the shipped platforms lie, whether or not there are any.
+std::filesystem::path platforms_folder();
+
+/// The names of the shipped platforms, sorted.
+std::vector<std::string> shipped_platforms();
+
+/// The keys that an expectation may have.
+const std::vector<std::string>& expectation_keys();
+
+}  // namespace shardsim
