@@ -7,13 +7,25 @@
 #include <limits>
 #include <stdexcept>
 
+#include "backends/simgrid/quantity.h"
+
 namespace shardsim {
 namespace {
+
+using simgrid_backend::Measure;
 
 const std::string& scalar(const YamlNode& node, const char* wanted) {
   if (node.kind == YamlNode::Kind::nothing) refuse(node, std::string("has no value; ") + wanted + " is expected");
   if (node.kind != YamlNode::Kind::scalar) refuse(node, "is " + in_words(node) + ", but " + wanted + " is expected");
   return node.text;
+}
+
+double quantity(const YamlNode& node, Measure measure, const char* example) {
+  const std::string& text = scalar(node, "a quantity with a unit");
+  if (number_in(text)) refuse(node, quoted(text) + " has no unit; write for example " + example);
+  try {
+    return simgrid_backend::parse_quantity(text, measure);
+  } catch (const std::invalid_argument& error) { refuse(node, error.what()); }
 }
 
 }  // namespace
@@ -81,14 +93,8 @@ float float_of(const YamlNode& node, bool (*fits)(float), const char* must) {
   return rounded;
 }
 
-double quantity_of(const YamlNode& node, Measure measure) {
-  const std::string& text = scalar(node, "a quantity with a unit");
-  try {
-    const double value = parse_quantity(text, measure);
-    if (!number_in(text)) return value;
-  } catch (const std::invalid_argument& error) { refuse(node, error.what()); }
-  refuse(node, quoted(text) + " has no unit; write for example " + (measure == Measure::bytes ? text + "MB" : text + "us"));
-}
+double bytes_of(const YamlNode& node) { return quantity(node, Measure::bytes, "25MB"); }
+double seconds_of(const YamlNode& node) { return quantity(node, Measure::seconds, "5us"); }
 
 double share_of(const YamlNode& node) {
   const std::string& text = scalar(node, "a percentage");

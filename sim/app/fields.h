@@ -7,7 +7,6 @@
 #include <vector>
 
 #include "app/yaml_reader.h"
-#include "core/quantity.h"
 
 namespace shardsim {
 
@@ -44,8 +43,9 @@ std::int64_t integer_of(const YamlNode&, std::int64_t low, std::int64_t high);
 double number_of(const YamlNode&);
 /// The number as a float, between `low` and `high`; the borders are out of range if `open`. `must` says so in words.
 float float_of(const YamlNode&, bool (*fits)(float), const char* must);
-/// A number with a unit, which may not be left out.
-double quantity_of(const YamlNode&, Measure);
+/// A number with a unit, which may not be left out: 25MB, 1.2GiB; 5us, 1.5ms.
+double bytes_of(const YamlNode&);
+double seconds_of(const YamlNode&);
 /// A percentage, as a fraction of one.
 double share_of(const YamlNode&);
 /// A plain decimal number (`8`, `0.5`, `1e-3`); nothing for anything else, infinite ones included.

@@ -28,7 +28,7 @@ Cut cut_of(const YamlNode& node, std::vector<std::string>& defaults) {
     return {choice_of(node, {"whole", "layer"}) == 0 ? Cut::Kind::whole : Cut::Kind::layer, 0};
   }
   const YamlNode& size = Fields(node, {"bucket"}, defaults).need("bucket", "units: {bucket: 25MB}");
-  const double bytes = quantity_of(size, Measure::bytes);
+  const double bytes = bytes_of(size);
   if (bytes < 1 || bytes > double(std::int64_t{1} << 60))
     refuse(size, quoted(size.text) + " is out of range; a bucket has at least one byte");
   return {Cut::Kind::bucket, std::int64_t(bytes)};
@@ -173,8 +173,8 @@ Expectation read_expectation(const YamlNode& node) {
   if (std::find(known.begin(), known.end(), node.name) == known.end()) refuse(node, "unknown key; known keys: " + joined(known));
   const auto number = [&node](const YamlNode& value) {
     if (value.kind == YamlNode::Kind::scalar && !number_in(value.text)) {
-      if (node.name.ends_with("_bytes")) return quantity_of(value, Measure::bytes);
-      if (node.name.ends_with("_seconds")) return quantity_of(value, Measure::seconds);
+      if (node.name.ends_with("_bytes")) return bytes_of(value);
+      if (node.name.ends_with("_seconds")) return seconds_of(value);
     }
     return number_of(value);
   };
