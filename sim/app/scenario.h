@@ -14,8 +14,6 @@
 
 namespace shardsim {
 
-enum class Fidelity { ring, coupled, formula };  ///< how a collective becomes time
-enum class Latency { platform, nccl };           ///< whose alpha is paid
 enum class Numerics { full, twin, off };         ///< what the arithmetic has of the charged sizes
 const char* name_of(Fidelity);
 const char* name_of(Latency);

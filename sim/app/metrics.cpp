@@ -1,0 +1,121 @@
+// Metrics: sums, unions of intervals and hashes over a scheme's result.
+#include "app/metrics.h"
+
+#include <algorithm>
+#include <cmath>
+#include <cstring>
+
+namespace shardsim {
+namespace {
+
+std::int64_t total(const std::vector<Part>& parts) {
+  std::int64_t sum = 0;
+  for (const Part& part : parts) sum += part.bytes;
+  return sum;
+}
+
+std::vector<double> mean_losses(const std::vector<RankResult>& ranks) {
+  std::size_t steps = ranks.empty() ? 0 : ranks.front().losses.size();
+  for (const RankResult& rank : ranks) steps = std::min(steps, rank.losses.size());
+  std::vector<double> means(steps, 0.0);
+  for (const RankResult& rank : ranks)
+    for (std::size_t step = 0; step < steps; ++step) means[step] += double(rank.losses[step]);
+  for (double& mean : means) mean /= double(ranks.size());
+  return means;
+}
+
+}  // namespace
+
+std::uint64_t theta_hash(const std::vector<float>& theta) {
+  std::uint64_t hash = 0xcbf29ce484222325u;
+  for (float value : theta) {
+    std::uint32_t bits;
+    std::memcpy(&bits, &value, 4);
+    for (int byte = 0; byte < 4; ++byte) hash = (hash ^ (bits >> 8 * byte & 0xff)) * 0x100000001b3u;
+  }
+  return hash;
+}
+
+double covered(std::vector<Interval> intervals) {
+  std::sort(intervals.begin(), intervals.end(), [](const Interval& a, const Interval& b) { return a.begin < b.begin; });
+  double sum = 0, end = -INFINITY;
+  for (const Interval& interval : intervals) {
+    if (interval.end <= end) continue;
+    sum += interval.end - std::max(interval.begin, end);
+    end = interval.end;
+  }
+  return sum;
+}
+
+RankTimes times_of(const RankResult& rank, int steps) {
+  if (rank.step_begin.empty() || rank.step_end.empty() || steps == 0) return {};
+  const double first = rank.step_begin.front(), last = rank.step_end.back();
+  std::vector<Interval> ops, all;
+  for (const Span& span : rank.spans) {
+    const Interval inside{std::max(span.begin, first), std::min(span.end, last)};
+    if (inside.end <= inside.begin) continue;
+    if (span.op != Span::collective) ops.push_back(inside);
+    all.push_back(inside);
+  }
+  const double compute = covered(std::move(ops));
+  // Covered by anything, less covered by ops: covered by collectives alone.
+  return {compute / steps, std::max(0.0, covered(std::move(all)) - compute) / steps};
+}
+
+std::vector<Movement> movements(const Scenario& scenario, const SchemeResult& result) {
+  std::vector<Movement> moved;
+  if (result.steps == 0 || result.ranks.empty() || result.parameters == 0) return moved;
+  const double whole = double(result.parameters) * double(bytes_of(scenario.knobs.precision.param)) * result.steps;
+  for (Verb verb : {Verb::all_reduce, Verb::reduce_scatter, Verb::all_gather}) {
+    double bytes = 0;
+    for (const Span& span : result.ranks.front().spans)
+      if (span.op == Span::collective && !span.control && span.verb == verb) bytes += double(span.size);
+    if (bytes > 0) moved.push_back({verb, bytes / whole});
+  }
+  return moved;
+}
+
+formats::Figures measure(const Scenario& scenario, const SchemeResult& result) {
+  formats::Figures f;
+  f.scheme = result.scheme, f.backend = result.backend;
+  f.world = result.world, f.steps = result.steps, f.interrupted = result.interrupted;
+  f.units = int(result.unit_parameters.size());
+  f.parameters = result.parameters, f.padding = result.padding;
+
+  f.losses = mean_losses(result.ranks);
+  for (std::size_t step = 0; step < f.losses.size() && !f.diverged_step; ++step)
+    if (!std::isfinite(f.losses[step])) f.diverged_step = int(step);
+  if (!result.theta.empty()) f.theta_hash = theta_hash(result.theta);
+
+  const double steps = std::max(1, result.steps);
+  for (int r = 0; r < int(result.ranks.size()); ++r) {
+    const RankResult& rank = result.ranks[r];
+    if (!rank.step_end.empty()) f.step_seconds.add(r, (rank.step_end.back() - rank.step_begin.front()) / steps);
+    if (r < scenario.recorded_ranks) {
+      const RankTimes times = times_of(rank, result.steps);
+      f.compute_seconds.add(r, times.compute);
+      f.exposed_comm_seconds.add(r, times.exposed);
+    }
+    f.bytes_sent.add(r, double(rank.traffic_bytes) / steps);
+    f.control_bytes.add(r, double(rank.control_bytes) / steps);
+    f.resident_bytes.add(r, total(rank.resident));
+    f.model_state_peak_bytes.add(r, rank.model_state_peak.bytes);
+    f.peak_bytes.add(r, rank.peak.bytes);
+  }
+  if (!result.ranks.empty()) {
+    f.resident = result.ranks[f.resident_bytes.rank].resident;
+    f.model_state_peak = result.ranks[f.model_state_peak_bytes.rank].model_state_peak;
+    f.peak = result.ranks[f.peak_bytes.rank].peak;
+  }
+  if (result.world > 1) {
+    const double n = result.world;
+    f.traffic_units =
+        f.bytes_sent.max / ((n - 1) / n * double(result.parameters) * double(bytes_of(scenario.knobs.precision.param)));
+  }
+  const double rows = double(result.world) * double(scenario.micro_batch) * scenario.knobs.accumulation;
+  if (f.step_seconds.max > 0) f.rows_per_second = rows / f.step_seconds.max;
+  f.gpu = result.gpu.name, f.gpu_memory = result.gpu.memory_bytes;
+  return f;
+}
+
+}  // namespace shardsim

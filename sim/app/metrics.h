@@ -1,0 +1,36 @@
+// Metrics: the figures that are derived from a scheme's result.
+#pragma once
+#include "app/result.h"
+#include "app/scenario.h"
+#include "formats/summary.h"
+
+namespace shardsim {
+
+formats::Figures measure(const Scenario&, const SchemeResult&);
+
+/// 64-bit FNV-1a over the little-endian bytes.
+std::uint64_t theta_hash(const std::vector<float>& theta);
+
+/// A stretch of time, in seconds.
+struct Interval {
+  double begin, end;
+};
+
+/// Seconds covered by at least one interval.
+double covered(std::vector<Interval>);
+
+/// Seconds per step in which this rank computes, and in which a collective runs while nothing is computed. What lies before the
+/// first step or after the last one does not count.
+struct RankTimes {
+  double compute = 0, exposed = 0;
+};
+RankTimes times_of(const RankResult&, int steps);
+
+/// How often each unit's parameters moved in a step, by verb: bytes of the buffers / bytes of all parameters. Recorded ranks only.
+struct Movement {
+  Verb verb;
+  double units;
+};
+std::vector<Movement> movements(const Scenario&, const SchemeResult&);
+
+}  // namespace shardsim

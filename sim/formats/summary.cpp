@@ -1,0 +1,124 @@
+// summary.json, through nlohmann's ordered JSON.
+#include "formats/summary.h"
+
+#include <cmath>
+#include <cstdio>
+#include <nlohmann/json.hpp>
+#include <ostream>
+
+namespace shardsim::formats {
+namespace {
+
+using Json = nlohmann::ordered_json;
+
+constexpr int schema_version = 1;
+
+/// A whole number without ".0"; null for what JSON cannot say.
+Json number(double value) {
+  if (!std::isfinite(value)) return nullptr;
+  if (value == std::floor(value) && std::abs(value) < 9e15) return std::int64_t(value);
+  return value;
+}
+
+template <class T>
+void put(Json& json, const std::string& name, const OverRanks<T>& figure) {
+  json[name] = figure.empty() ? Json(nullptr) : number(double(figure.max));
+  if (figure.empty() || figure.max == figure.min) return;
+  json[name + "_min"] = number(double(figure.min));
+  json[name + "_rank"] = figure.rank;
+}
+
+Json by_band(const std::vector<Part>& parts) {
+  std::int64_t sums[band_count] = {};
+  for (const Part& part : parts) sums[unsigned(part.band)] += part.bytes;
+  Json json = Json::object();
+  for (int band = 0; band < band_count; ++band)
+    if (sums[band] != 0) json[name_of(Band(band))] = sums[band];
+  return json;
+}
+
+/// `unit` is null for what belongs to no unit.
+Json part_list(const std::vector<Part>& parts) {
+  Json list = Json::array();
+  for (const Part& part : parts)
+    list.push_back({{"band", name_of(part.band)},
+                    {"unit", part.unit < 0 ? Json(nullptr) : Json(part.unit)},
+                    {"cause", name_of(part.cause)},
+                    {"bytes", part.bytes}});
+  return list;
+}
+
+Json result(const Figures& f) {
+  Json json;
+  json["scheme"] = f.scheme;
+  json["backend"] = f.backend;
+  json["world"] = f.world;
+  json["steps"] = f.steps;
+  json["interrupted"] = f.interrupted;
+  json["parameters"] = f.parameters;
+  json["padding"] = f.padding;
+  json["units"] = f.units;
+  json["loss_first"] = f.losses.empty() ? Json(nullptr) : number(f.losses.front());
+  json["loss_last"] = f.losses.empty() ? Json(nullptr) : number(f.losses.back());
+  json["theta_hash"] = f.theta_hash ? Json(hash_text(*f.theta_hash)) : Json(nullptr);
+  json["diverged"] = f.diverged_step.has_value();
+  json["diverged_step"] = f.diverged_step ? Json(*f.diverged_step) : Json(nullptr);
+  put(json, "step_seconds", f.step_seconds);
+  put(json, "compute_seconds", f.compute_seconds);
+  put(json, "exposed_comm_seconds", f.exposed_comm_seconds);
+  put(json, "bytes_sent_per_rank_per_step", f.bytes_sent);
+  put(json, "control_bytes_per_rank_per_step", f.control_bytes);
+  json["traffic_units"] = number(f.traffic_units);
+  put(json, "resident_bytes", f.resident_bytes);
+  json["resident_bytes_per_param"] = number(f.per_parameter(double(f.resident_bytes.max)));
+  json["resident_composition"] = by_band(f.resident);
+  put(json, "model_state_peak_bytes", f.model_state_peak_bytes);
+  json["model_state_peak_bytes_per_param"] = number(f.per_parameter(double(f.model_state_peak_bytes.max)));
+  json["model_state_peak_seconds"] = number(f.model_state_peak.seconds);
+  json["model_state_peak_composition"] = by_band(f.model_state_peak.parts);
+  json["model_state_peak_parts"] = part_list(f.model_state_peak.parts);
+  put(json, "peak_bytes", f.peak_bytes);
+  json["peak_seconds"] = number(f.peak.seconds);
+  json["peak_composition"] = by_band(f.peak.parts);
+  json["peak_parts"] = part_list(f.peak.parts);
+  // The exact allocator reserves what is asked of it and nothing more.
+  put(json, "reserved_bytes", f.peak_bytes);
+  json["outside_bytes"] = nullptr;
+  json["gpu"] = f.gpu;
+  json["gpu_memory_bytes"] = f.gpu_memory > 0 ? Json(f.gpu_memory) : Json(nullptr);
+  json["fits"] = f.gpu_memory > 0 ? Json(f.peak_bytes.max <= f.gpu_memory) : Json(nullptr);
+  // A row of an MLP's batch is both a sample and a token.
+  const Json rate = f.rows_per_second > 0 ? number(f.rows_per_second) : Json(nullptr);
+  json["samples_per_second"] = rate;
+  json["tokens_per_second"] = rate;
+  return json;
+}
+
+}  // namespace
+
+void write_summary(std::ostream& stream, const RunFacts& facts, const std::vector<Figures>& all) {
+  Json json;
+  json["schema_version"] = schema_version;
+  json["program"] = "shardsim";
+  json["scenario"] = facts.scenario;
+  json["numerics"] = facts.numerics;
+  json["fabric"] = facts.fabric;
+  json["latency"] = facts.latency;
+  json["defaults_used"] = facts.defaults_used;
+  json["results"] = Json::array();
+  for (const Figures& figures : all) json["results"].push_back(result(figures));
+  stream << json.dump(2) << '\n';
+}
+
+bool is_summary(const std::string& text) {
+  const Json json = Json::parse(text, nullptr, false);
+  return json.is_object() && json.value("program", Json()) == "shardsim" && json.contains("schema_version");
+}
+
+std::string hash_text(std::uint64_t hash) {
+  char text[17];
+  std::snprintf(text, sizeof text, "%016llx", static_cast<unsigned long long>(hash));
+  return text;
+}
+
+}  // namespace shardsim::formats

@@ -1,0 +1,68 @@
+// summary.json: the figures of a run under stable names, with units in the names and a version of the schema.
+#pragma once
+#include <cstdint>
+#include <iosfwd>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "core/ledger.h"
+
+namespace shardsim::formats {
+
+/// A figure that every rank has its own of.
+template <class T>
+struct OverRanks {
+  T max{}, min{};
+  int rank = 0;  ///< the lowest one with the maximum
+  void add(int of_rank, T value) {
+    if (ranks_ == 0 || value > max) max = value, rank = of_rank;
+    if (ranks_++ == 0 || value < min) min = value;
+  }
+  bool empty() const { return ranks_ == 0; }
+
+ private:
+  int ranks_ = 0;
+};
+
+/// The figures of one scheme. Times are seconds per step, bytes sent are per step.
+struct Figures {
+  std::string scheme, backend;
+  int world = 1, steps = 0, units = 0;
+  bool interrupted = false;
+  std::int64_t parameters = 0, padding = 0;  ///< charged; padding over all units
+
+  std::vector<double> losses;        ///< per step, mean over the ranks; empty without numerics
+  std::optional<int> diverged_step;  ///< the first step whose loss is not finite
+  std::optional<std::uint64_t> theta_hash;
+
+  OverRanks<double> step_seconds;                           ///< of all ranks
+  OverRanks<double> compute_seconds, exposed_comm_seconds;  ///< of the recorded ranks
+  OverRanks<double> bytes_sent, control_bytes;
+  OverRanks<std::int64_t> resident_bytes, model_state_peak_bytes, peak_bytes;
+  double traffic_units = 0;     ///< bytes sent / ((N-1)/N x parameters x bytes of a parameter); 0 at N = 1
+  double rows_per_second = 0;   ///< training rows of all ranks; 0 if a step takes no time
+  std::int64_t gpu_memory = 0;  ///< capacity; 0: not known
+  std::string gpu;
+  std::vector<Part> resident;  ///< of the rank with the maximum, as are the peaks
+  Peak peak, model_state_peak;
+
+  double per_parameter(double bytes) const { return bytes / double(parameters); }
+};
+
+/// What all schemes of a run have in common.
+struct RunFacts {
+  std::string scenario, numerics, fabric, latency;
+  std::vector<std::string> defaults_used;
+};
+
+/// One line per key, in a fixed order; numbers that are not finite become null.
+void write_summary(std::ostream&, const RunFacts&, const std::vector<Figures>&);
+
+/// True if the text is a summary.json that this program wrote.
+bool is_summary(const std::string& text);
+
+/// 16 lower-case hex digits.
+std::string hash_text(std::uint64_t);
+
+}  // namespace shardsim::formats
