@@ -1,0 +1,328 @@
+// The speed of the simulator itself: collectives, a cost-only step, host arithmetic. Every measurement is a process of its own,
+// since SimGrid has one engine per process; CPU seconds and peak memory are what the kernel charged that process.
+#include <sys/resource.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <Eigen/Core>
+#include <algorithm>
+#include <chrono>
+#include <cstdio>
+#include <cstdlib>
+#include <deque>
+#include <filesystem>
+#include <fstream>
+#include <functional>
+#include <string>
+
+#include "backends/simgrid/backend.h"
+#include "core/registry.h"
+#include "cost/price.h"
+#include "models/mlp.h"
+#include "numerics/host.h"
+
+using namespace shardsim;
+
+namespace {
+
+
+// ---- measuring
+
+struct Measured {
+  double cpu_seconds, mebibytes, answer;
+};
+
+/// Runs f in a forked process; its result comes back through a pipe.
+Measured in_a_process(const std::function<double()>& f) {
+  int ends[2];
+  if (pipe(ends) != 0) std::abort();
+  std::fflush(stdout);
+  const pid_t child = fork();
+  if (child == 0) {
+    int status = 1;
+    try {
+      const double answer = f();
+      status = write(ends[1], &answer, sizeof answer) == sizeof answer ? 0 : 1;
+    } catch (const std::exception& error) {
+      std::fprintf(stderr, "bench: %s\n", error.what());
+    }
+    _exit(status);
+  }
+  close(ends[1]);
+  Measured measured{};
+  const bool answered = read(ends[0], &measured.answer, sizeof measured.answer) == sizeof measured.answer;
+  close(ends[0]);
+  int status = 0;
+  rusage used{};
+  wait4(child, &status, 0, &used);
+  if (!answered || status != 0) std::exit(1);
+  auto seconds = [](const timeval& t) { return double(t.tv_sec) + 1e-6 * double(t.tv_usec); };
+  measured.cpu_seconds = seconds(used.ru_utime) + seconds(used.ru_stime);
+  measured.mebibytes = double(used.ru_maxrss) / 1024;
+  return measured;
+}
+
+/// CPU seconds of one more repetition: the difference of a long and a short run, without set-up; the median of three.
+Measured per_repetition(int more, const std::function<double(int)>& f) {
+  std::vector<Measured> all;
+  for (int i = 0; i < 3; ++i) {
+    const Measured once = in_a_process([&] { return f(1); });
+    Measured many = in_a_process([&] { return f(1 + more); });
+    many.cpu_seconds = std::max(0.0, many.cpu_seconds - once.cpu_seconds) / more;
+    many.answer = (many.answer - once.answer) / more;
+    all.push_back(many);
+  }
+  std::sort(all.begin(), all.end(), [](const Measured& a, const Measured& b) { return a.cpu_seconds < b.cpu_seconds; });
+  return all[1];
+}
+
+/// Best seconds of one call, over half a second.
+double best_seconds(const std::function<void()>& f) {
+  using Clock = std::chrono::steady_clock;
+  double best = 1e30, total = 0;
+  for (int i = 0; i < 3 || total < 0.5; ++i) {
+    const auto begin = Clock::now();
+    f();
+    const double seconds = std::chrono::duration<double>(Clock::now() - begin).count();
+    best = std::min(best, seconds), total += seconds;
+  }
+  return best;
+}
+
+// ---- what is measured
+
+constexpr double bandwidth = 50e9, latency = 1e-6;  // of each rank's link, each way
+
+std::filesystem::path ideal_platform(int ranks) {
+  const std::string name = "shardsim-bench-" + std::to_string(getpid()) + ".xml";
+  const std::filesystem::path file = std::filesystem::temp_directory_path() / name;
+  std::ofstream(file) << R"(<?xml version="1.0"?>
+<!DOCTYPE platform SYSTEM "https://simgrid.org/simgrid.dtd">
+<platform version="4.1">
+  <cluster id="ideal" prefix="gpu" suffix="" radical="0-)"
+                      << ranks - 1 << R"(" speed="1Gf" bw="50GBps" lat="0.5us" sharing_policy="SPLITDUPLEX">
+    <prop id="gpu" value="ideal"/>
+    <prop id="memory" value="80GB"/>
+    <prop id="memory_bandwidth" value="3TBps"/>
+    <prop id="fp32_flops" value="100Tf"/>
+    <prop id="bf16_flops" value="400Tf"/>
+  </cluster>
+</platform>
+)";
+  return file;
+}
+
+/// A device without a backend that counts what is asked of it: the exact number of stream operations of a scheme's step.
+class CountingDevice final : public Device {
+ public:
+  CountingDevice() : Device(0, false) {}
+  double now() const override { return 0; }
+  long operations = 0;
+  double flops = 0;
+
+ private:
+  Storage* do_alloc(Lane, Band, Dim count, Dtype type) override {
+    ++operations;
+    Storage& storage = storages_.emplace_back();
+    storage.count = count;
+    storage.dtype = type;
+    return &storage;
+  }
+  void do_free(Lane, Storage*) override { ++operations; }
+  void do_launch(Lane, const Op& op) override { ++operations, flops += cost::flops(op); }
+  Event do_record(Lane lane) override { return {lane, 1}; }
+  void do_wait(Lane, Event) override { ++operations; }
+  void do_synchronize() override {}
+  void do_upload(Lane, Tensor, HostView) override { ++operations; }
+  void do_download(Lane, Tensor, std::vector<float>& to) override { ++operations, to.assign(1, 0.f); }
+  void do_stamp(Lane, double&) override { ++operations; }
+  std::deque<Storage> storages_;
+};
+
+class CountingFabric final : public Fabric {
+ public:
+  CountingFabric(CountingDevice& device, IssueOrder& order) : Fabric(device, order), device_(device) {}
+
+ private:
+  void enqueue(const Collective&) override { ++device_.operations; }
+  CountingDevice& device_;
+};
+
+struct Training {
+  int layers = 36, width = 1024, rows = 8;
+  bool numerics = false;
+
+  /// One rank's part of `steps` steps of zero3 with a unit per layer.
+  void operator()(Device& device, Fabric& fabric, int world, int steps) const {
+    auto dim = [&](std::int64_t n) { return Dim{n, numerics ? n : 0}; };
+    Knobs knobs;
+    knobs.streams = 3;
+    auto rows_of_ones = [this](int, int, std::vector<float>& x, std::vector<float>& y) {
+      if (numerics) x.assign(std::size_t(rows) * width, 1.f), y = x;
+    };
+    Mlp model(device, {std::vector<Dim>(std::size_t(layers) + 1, dim(width)), dim(rows), Dtype::fp32, 1}, rows_of_ones);
+    std::vector<float> theta0(numerics ? std::size_t(layers) * width * (width + 1) : 0, 0.01f);
+    Rank rank{device, fabric, model, knobs, theta0, "zero3", device.rank(), world};
+    const Registry schemes = built_in_schemes();
+    const std::unique_ptr<Scheme> scheme = schemes.find("zero3")->make();
+    scheme->bind(rank);
+    std::vector<float> loss;
+    for (int step = 0; step < steps; ++step) scheme->run_step(step, loss);
+    device.synchronize();
+  }
+};
+
+struct Work {
+  long operations;
+  double flops;
+};
+Work work_of_a_step(const Training& training, int world) {
+  auto count = [&](int steps) {
+    CountingDevice device;
+    IssueOrder order;
+    CountingFabric fabric(device, order);
+    Training counted = training;
+    counted.numerics = false;
+    counted(device, fabric, world, steps);
+    return Work{device.operations, device.flops};
+  };
+  const Work one = count(1), two = count(2);
+  return {two.operations - one.operations, two.flops - one.flops};
+}
+
+/// Simulated seconds until the last rank is done.
+double simulate(Fidelity fidelity, int world, bool numerics, const std::function<void(Device&, Fabric&)>& body) {
+  SimgridSettings settings;
+  settings.numerics = numerics;
+  settings.checks_hazards = false;
+  settings.recorded_ranks = 0;
+  settings.fidelity = fidelity;
+  settings.platform = ideal_platform(world);
+  if (numerics) numerics::fix_blocking();
+  double end = 0;
+  try {
+    SimgridBackend backend(settings);
+    backend.run(world, [&](Device& device, Fabric& fabric) {
+      body(device, fabric);
+      fabric.finish();
+      end = std::max(end, device.now());
+    });
+  } catch (...) {
+    std::filesystem::remove(settings.platform);
+    throw;
+  }
+  std::filesystem::remove(settings.platform);
+  return end;
+}
+
+// ---- the figures
+
+void all_reduce(Fidelity fidelity, int world) {
+  constexpr std::int64_t bytes = 64 << 20;
+  const Measured m = per_repetition(4, [&](int times) {
+    return simulate(fidelity, world, false, [&](Device& device, Fabric& fabric) {
+      const Group all{0, 1, world, device.rank()};
+      const Tensor buffer = device.alloc(Lane::gather, Band::bucket, one, Dim{bytes / 4, 0}, Dtype::fp32);
+      for (int i = 0; i < times; ++i) fabric.all_reduce(Lane::gather, all, buffer);
+      device.free(Lane::gather, buffer);
+      device.synchronize();
+    });
+  });
+  const double closed_form = 2.0 * (world - 1) * (bytes / double(world) / bandwidth + latency);
+  std::printf("%-8s %6d %14.3f %14.3f %14.3f %10.0f\n", fidelity == Fidelity::ring ? "ring" : "coupled", world, 1e3 * m.answer,
+              1e3 * closed_form, 1e3 * m.cpu_seconds, m.mebibytes);
+}
+
+void zero3_step(int world) {
+  const Training training;
+  const Work work = work_of_a_step(training, world);
+  const Measured m = per_repetition(2, [&](int steps) {
+    return simulate(Fidelity::coupled, world, false,
+                    [&](Device& device, Fabric& fabric) { training(device, fabric, world, steps); });
+  });
+  std::printf("%6d %14.3f %12ld %10.3f %12.2f %10.0f %12.0f\n", world, 1e3 * m.answer, work.operations, m.cpu_seconds,
+              1e6 * m.cpu_seconds / double(work.operations) / world, m.mebibytes, 1024 * m.mebibytes / world);
+}
+
+using Matrix = Eigen::Matrix<float, Eigen::Dynamic, Eigen::Dynamic, Eigen::RowMajor>;
+
+/// out (m x n) = a b as the three products of a layer need it: plain, a transposed, b transposed. Returns Eigen's FLOP/s.
+double product(int m, int n, int k, bool ta, bool tb) {
+  const double flops = 2.0 * m * n * k;
+  const Matrix a = Matrix::Random(ta ? k : m, ta ? m : k), b = Matrix::Random(tb ? n : k, tb ? k : n);
+  Matrix out(m, n);
+  const Measured eigen = in_a_process([&] {  // with the cache sizes that Eigen finds on this machine
+    return best_seconds([&] {
+      if (ta) out.noalias() = a.transpose() * b;
+      else if (tb) out.noalias() = a * b.transpose();
+      else out.noalias() = a * b;
+    });
+  });
+  const Measured ours = in_a_process([&] {
+    numerics::fix_blocking();
+    std::deque<Storage> storages;
+    auto tensor = [&](int rows, int cols, const float* values) {
+      Storage& storage = storages.emplace_back();
+      storage.count = Dim{rows, rows} * Dim{cols, cols};
+      storage.at = numerics::allocate(storage.count);
+      const Tensor view{&storage, 0, none, {rows, rows}, {cols, cols}};
+      if (values) std::copy_n(values, std::size_t(rows) * cols, numerics::data(view));
+      return view;
+    };
+    const Matmul op{tensor(int(a.rows()), int(a.cols()), a.data()), tensor(int(b.rows()), int(b.cols()), b.data()),
+                    tensor(m, n, nullptr), ta, tb, false};
+    return best_seconds([&] { numerics::run(op); });
+  });
+  std::printf("%5d x %5d x %5d %-4s %12.1f %12.1f %12.2f\n", m, n, k, ta ? "a^T" : tb ? "b^T" : "", 1e-9 * flops / eigen.answer,
+              1e-9 * flops / ours.answer, eigen.answer / ours.answer);
+  return flops / eigen.answer;
+}
+
+void share_of_arithmetic(double eigen_flops_per_second) {
+  Training training{.layers = 4, .width = 1024, .rows = 1024, .numerics = true};
+  constexpr int world = 2;
+  auto seconds = [&](bool numerics) {
+    training.numerics = numerics;
+    return per_repetition(3, [&](int steps) {
+             return simulate(Fidelity::coupled, world, numerics,
+                             [&](Device& device, Fabric& fabric) { training(device, fabric, world, steps); });
+           })
+        .cpu_seconds;
+  };
+  const double with = seconds(true), without = seconds(false);
+  const double products = world * work_of_a_step(training, world).flops / eigen_flops_per_second;
+  std::printf("zero3 step, 4 layers of 1024 x 1024, %d rows, 2 ranks: %.3f CPU s; arithmetic is %.1f %% of it, its matrix products\n"
+              "at bare Eigen's speed would be %.1f %%\n", training.rows, with, 100 * (with - without) / with, 100 * products / with);
+}
+
+}  // namespace
+
+int main(int count, char** arguments) {
+  const std::string only = count > 1 ? arguments[1] : "";
+  auto wanted = [&](const char* part) { return only.empty() || only == part; };
+  if (!(wanted("allreduce") || wanted("zero3") || wanted("arithmetic"))) {
+    std::fprintf(stderr, "usage: bench [allreduce | zero3 | arithmetic]\n");
+    return 2;
+  }
+  if (wanted("allreduce")) {
+    std::printf("all-reduce of 64 MiB on an ideal platform (per all-reduce)\n%-8s %6s %14s %14s %14s %10s\n", "fabric", "ranks",
+                "simulated ms", "closed form ms", "CPU ms", "peak MiB");
+    for (Fidelity fidelity : {Fidelity::coupled, Fidelity::ring})
+      for (int world : {8, 64, 512}) all_reduce(fidelity, world);
+  }
+  if (wanted("zero3")) {
+    std::printf("\nzero3 step, 36 layers, cost only (no numerics, no hazard checks), coupled\n%6s %14s %12s %10s %12s %10s %12s\n",
+                "ranks", "simulated ms", "ops/rank", "CPU s", "us CPU/op", "peak MiB", "KiB/rank");
+    for (int world : {8, 64, 256, 1024}) zero3_step(world);
+  }
+  if (wanted("arithmetic")) {
+    std::printf("\nmatrix products, one thread: m x n x k\n%-24s %12s %12s %12s\n", "", "Eigen GF/s", "op GF/s", "op / Eigen");
+    const double best = product(512, 1024, 1024, false, false);
+    product(1024, 1024, 512, true, false);
+    product(512, 1024, 1024, false, true);
+    product(32, 128, 128, false, false);
+    product(8, 32, 32, false, false);
+    std::printf("\n");
+    share_of_arithmetic(best);
+  }
+}
