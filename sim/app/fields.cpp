@@ -7,12 +7,11 @@
 #include <limits>
 #include <stdexcept>
 
-#include "backends/simgrid/quantity.h"
+#include "core/quantity.h"
 
 namespace shardsim {
 namespace {
 
-using simgrid_backend::Measure;
 
 const std::string& scalar(const YamlNode& node, const char* wanted) {
   if (node.kind == YamlNode::Kind::nothing) refuse(node, std::string("has no value; ") + wanted + " is expected");
@@ -24,7 +23,7 @@ double quantity(const YamlNode& node, Measure measure, const char* example) {
   const std::string& text = scalar(node, "a quantity with a unit");
   if (number_in(text)) refuse(node, quoted(text) + " has no unit; write for example " + example);
   try {
-    return simgrid_backend::parse_quantity(text, measure);
+    return parse_quantity(text, measure);
   } catch (const std::invalid_argument& error) { refuse(node, error.what()); }
 }
 

@@ -5,6 +5,7 @@
 
 #include "core/band.h"
 #include "core/dim.h"
+#include "core/stream.h"
 
 namespace shardsim {
 
@@ -17,6 +18,7 @@ struct Storage {
   Dtype dtype = Dtype::fp32;
   Band band = Band::workspace;
   int unit = -1;
+  Verb cause = Verb::bind;  ///< the verb that allocated it
   std::uint32_t life = 0;  ///< grows when freed: a Tensor of an earlier life is stale
   std::int64_t bytes = 0;  ///< charged
   std::shared_ptr<HazardHistory> history;

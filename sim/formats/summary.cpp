@@ -101,13 +101,14 @@ void write_summary(std::ostream& stream, const RunFacts& facts, const std::vecto
   json["schema_version"] = schema_version;
   json["program"] = "shardsim";
   json["scenario"] = facts.scenario;
+  json["scenario_file"] = facts.file;
   json["numerics"] = facts.numerics;
   json["fabric"] = facts.fabric;
   json["latency"] = facts.latency;
   json["defaults_used"] = facts.defaults_used;
   json["results"] = Json::array();
   for (const Figures& figures : all) json["results"].push_back(result(figures));
-  stream << json.dump(2) << '\n';
+  stream << json.dump(2, ' ', false, Json::error_handler_t::replace) << '\n';
 }
 
 bool is_summary(const std::string& text) {

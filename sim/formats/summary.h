@@ -52,7 +52,7 @@ struct Figures {
 
 /// What all schemes of a run have in common.
 struct RunFacts {
-  std::string scenario, numerics, fabric, latency;
+  std::string scenario, file, numerics, fabric, latency;
   std::vector<std::string> defaults_used;
 };
 

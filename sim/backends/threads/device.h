@@ -29,9 +29,8 @@ class ThreadsDevice : public Device {
   void close();
 
  private:
-  /// Storage, and what its release has to know. Written by the host before it is published; only the releasing lane sets `released`.
+  /// Storage that knows whether its memory has gone back: set by the host when it is made, by the stream that frees it.
   struct Block : Storage {
-    Verb cause = Verb::bind;
     bool released = true;
   };
   struct Delivery {

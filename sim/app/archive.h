@@ -1,0 +1,69 @@
+// Archive: a result as bytes, to hand it from a forked process to its parent. Both are the same program, so trivially copyable
+// structs go as they are.
+#pragma once
+#include <cstring>
+#include <string>
+#include <type_traits>
+#include <vector>
+
+#include "app/result.h"
+
+namespace shardsim {
+
+class Archive {
+ public:
+  Archive() = default;
+  explicit Archive(std::string bytes) : bytes_(std::move(bytes)), reading_(true) {}
+  const std::string& bytes() const { return bytes_; }
+
+  /// Writes or reads, whichever the archive is for.
+  template <class T>
+  void operator()(T& value) {
+    if constexpr (std::is_trivially_copyable_v<T>) raw(&value, sizeof value);
+    else value_of(value);
+  }
+
+ private:
+  template <class T>
+  void value_of(std::vector<T>& values) {
+    std::size_t size = values.size();
+    (*this)(size);
+    if (reading_) values.resize(size);
+    if constexpr (std::is_trivially_copyable_v<T>) raw(values.data(), size * sizeof(T));
+    else for (T& value : values) (*this)(value);
+  }
+  void value_of(std::string& text) {
+    std::vector<char> characters(text.begin(), text.end());
+    value_of(characters);
+    text.assign(characters.begin(), characters.end());
+  }
+  void value_of(Peak& peak) { (*this)(peak.bytes), (*this)(peak.seconds), (*this)(peak.parts); }
+  void value_of(LinkLoad& load) { (*this)(load.link), (*this)(load.bytes); }
+  void value_of(Gpu& g) {
+    (*this)(g.name);
+    for (double* fact : {&g.fp32_flops, &g.bf16_flops, &g.memory_bandwidth, &g.gemm_efficiency, &g.memory_efficiency,
+                         &g.kernel_seconds, &g.launch_seconds})
+      (*this)(*fact);
+    (*this)(g.memory_bytes);
+  }
+  void value_of(RankResult& r) {
+    (*this)(r.losses), (*this)(r.step_begin), (*this)(r.step_end), (*this)(r.peak), (*this)(r.model_state_peak), (*this)(r.resident);
+    (*this)(r.traffic_bytes), (*this)(r.control_bytes), (*this)(r.spans), (*this)(r.entries);
+  }
+  void value_of(SchemeResult& r) {
+    (*this)(r.scheme), (*this)(r.backend), (*this)(r.world), (*this)(r.steps), (*this)(r.shard), (*this)(r.parameters);
+    (*this)(r.padding), (*this)(r.unit_parameters), (*this)(r.ranks), (*this)(r.theta), (*this)(r.links), (*this)(r.gpu);
+    (*this)(r.interrupted);
+  }
+
+  void raw(void* at, std::size_t size) {
+    if (!reading_) return void(bytes_.append(static_cast<const char*>(at), size));
+    if (size > 0) std::memcpy(at, bytes_.data() + position_, size);
+    position_ += size;
+  }
+  std::string bytes_;
+  std::size_t position_ = 0;
+  bool reading_ = false;
+};
+
+}  // namespace shardsim

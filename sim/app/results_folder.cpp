@@ -1,0 +1,170 @@
+// ResultsFolder: a temporary sibling, filled and renamed.
+#include "app/results_folder.h"
+
+#include <unistd.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <cstring>
+#include <fstream>
+#include <iterator>
+#include <set>
+#include <sstream>
+
+#include "formats/csv.h"
+#include "formats/npy.h"
+#include "formats/trace.h"
+
+namespace shardsim {
+namespace {
+
+namespace fs = std::filesystem;
+
+[[noreturn]] void refuse(const fs::path& path, const std::string& what) { throw ScenarioError(path.string() + ": " + what); }
+
+template <class Write>
+void write_file(const fs::path& path, Write write) {
+  errno = 0;
+  std::ofstream stream(path, std::ios::binary);
+  write(stream);
+  stream.close();
+  if (!stream) refuse(path, std::string("cannot be written: ") + (errno ? std::strerror(errno) : "the disk may be full"));
+}
+
+bool is_ours(const fs::path& folder) {
+  std::ifstream stream(folder / "summary.json", std::ios::binary);
+  return stream && formats::is_summary({std::istreambuf_iterator<char>(stream), {}});
+}
+
+/// The first thing in an earlier run's folder that no run writes; empty if there is none.
+fs::path foreign_file(const fs::path& folder) {
+  const std::set<fs::path> top = {"summary.json", "steps.csv"};
+  const std::set<fs::path> inner = {"theta_final.npy", "memory.csv", "collectives.csv", "links.csv", "trace.json"};
+  for (const fs::directory_entry& entry : fs::directory_iterator(folder)) {
+    if (top.count(entry.path().filename())) continue;
+    if (!entry.is_directory() || entry.is_symlink()) return entry.path();
+    for (const fs::directory_entry& file : fs::directory_iterator(entry.path()))
+      if (!inner.count(file.path().filename())) return file.path();
+  }
+  return {};
+}
+
+void write_scheme(const fs::path& folder, const Scenario& scenario, const SchemeResult& result) {
+  fs::create_directory(folder);
+  if (!result.theta.empty()) formats::write_npy(folder / "theta_final.npy", {std::int64_t(result.theta.size())}, result.theta);
+  const int recorded = std::min(scenario.recorded_ranks, int(result.ranks.size()));
+  write_file(folder / "memory.csv", [&](std::ostream& out) {
+    formats::write_memory_header(out);
+    for (int rank = 0; rank < recorded; ++rank) formats::write_memory(out, rank, result.ranks[rank].entries);
+  });
+  write_file(folder / "collectives.csv", [&](std::ostream& out) {
+    formats::write_collectives_header(out);
+    for (int rank = 0; rank < recorded; ++rank) formats::write_collectives(out, rank, result.ranks[rank].spans);
+  });
+  write_file(folder / "links.csv", [&](std::ostream& out) {
+    formats::write_links_header(out);
+    for (const LinkLoad& load : result.links) formats::write_link(out, load.link, load.bytes);
+  });
+  write_file(folder / "trace.json", [&](std::ostream& out) {
+    std::vector<formats::RankTrace> traces;
+    for (int r = 0; r < recorded; ++r) {
+      const RankResult& rank = result.ranks[r];
+      traces.push_back({r, rank.spans, rank.entries, rank.step_begin, rank.step_end});
+    }
+    formats::write_trace(out, result.scheme, result.world, traces);
+  });
+}
+
+/// A step of the world begins with its first rank and ends with its last.
+void write_world_steps(std::ostream& out, const SchemeResult& result, const formats::Figures& figures) {
+  std::vector<double> begin, end;
+  for (const RankResult& rank : result.ranks)
+    for (std::size_t step = 0; step < rank.step_end.size(); ++step) {
+      if (step == end.size()) begin.push_back(rank.step_begin[step]), end.push_back(rank.step_end[step]);
+      begin[step] = std::min(begin[step], rank.step_begin[step]);
+      end[step] = std::max(end[step], rank.step_end[step]);
+    }
+  formats::write_steps(out, result.scheme, figures.losses, begin, end);
+}
+
+/// Removes what is left of the temporary folder, and the parents that were made for it.
+struct Cleanup {
+  fs::path temporary;
+  std::vector<fs::path> made;  // innermost first
+  bool done = false;
+  ~Cleanup() {
+    if (done) return;
+    std::error_code error;
+    fs::remove_all(temporary, error);
+    for (const fs::path& parent : made) fs::remove(parent, error);
+  }
+};
+
+}  // namespace
+
+formats::RunFacts facts_of(const Scenario& scenario) {
+  // Only the file's name: where it lay would differ from machine to machine.
+  return {scenario.name,
+          scenario.file.filename().string(),
+          name_of(scenario.numerics),
+          name_of(scenario.fabric),
+          name_of(scenario.latency),
+          scenario.defaults_used};
+}
+
+ResultsFolder::ResultsFolder(const fs::path& wanted) : wanted_(wanted) {
+  std::error_code error;
+  place_ = fs::weakly_canonical(fs::absolute(wanted), error);
+  if (error || wanted.empty()) refuse(wanted, "is no place for results: " + (error ? error.message() : "it has no name"));
+  if (!place_.has_filename()) place_ = place_.parent_path();
+  const char* remedy = "; choose another folder with -o";
+  if (place_ == fs::current_path(error) || place_ == place_.root_path())
+    refuse(wanted, std::string("is the folder you are in") + remedy);
+  if (fs::exists(place_, error)) {
+    if (!fs::is_directory(place_, error)) refuse(wanted, std::string("is a file") + remedy);
+    if (::access(place_.c_str(), R_OK | X_OK) != 0) refuse(wanted, std::string("cannot be read") + remedy);
+    if (!fs::is_empty(place_, error)) {
+      if (!is_ours(place_))
+        refuse(wanted, std::string("holds files that are not the results of a run; nothing was touched") + remedy);
+      const fs::path foreign = foreign_file(place_);
+      if (!foreign.empty())
+        refuse(wanted, "would be replaced, but holds " + foreign.filename().string() + ", which no run wrote" + remedy);
+    }
+  }
+  fs::path parent = place_.parent_path();
+  while (!fs::exists(parent, error) && parent.has_relative_path()) parent = parent.parent_path();
+  if (!fs::is_directory(parent, error)) refuse(wanted, parent.string() + " is a file" + remedy);
+  if (::access(parent.c_str(), W_OK | X_OK) != 0) refuse(wanted, parent.string() + " is write-protected" + remedy);
+}
+
+void ResultsFolder::write(const Scenario& scenario, const std::vector<SchemeResult>& results,
+                          const std::vector<formats::Figures>& figures) const {
+  const std::string mark = "." + place_.filename().string() + "." + std::to_string(::getpid());
+  Cleanup cleanup{place_.parent_path() / (mark + ".new"), {}};
+  try {
+    for (fs::path parent = place_.parent_path(); !fs::exists(parent); parent = parent.parent_path()) cleanup.made.push_back(parent);
+    fs::create_directories(cleanup.temporary);
+    for (const SchemeResult& result : results) write_scheme(cleanup.temporary / result.scheme, scenario, result);
+    write_file(cleanup.temporary / "steps.csv", [&](std::ostream& out) {
+      formats::write_steps_header(out);
+      for (std::size_t i = 0; i < results.size(); ++i) write_world_steps(out, results[i], figures[i]);
+    });
+    write_file(cleanup.temporary / "summary.json",
+               [&](std::ostream& out) { formats::write_summary(out, facts_of(scenario), figures); });
+
+    const fs::path old = place_.parent_path() / (mark + ".old");
+    const bool replaces = fs::exists(place_);
+    if (replaces) fs::rename(place_, old);
+    try {
+      fs::rename(cleanup.temporary, place_);
+    } catch (const fs::filesystem_error&) {
+      if (replaces) fs::rename(old, place_);
+      throw;
+    }
+    cleanup.done = true;
+    std::error_code error;
+    fs::remove_all(old, error);
+  } catch (const fs::filesystem_error& error) { refuse(wanted_, "cannot be written: " + error.code().message()); }
+}
+
+}  // namespace shardsim

@@ -1,0 +1,213 @@
+// Run: a scheme's ranks, each with its model, its data and its books, on the backend that the scenario names.
+#include "app/run.h"
+
+#include <algorithm>
+#include <csignal>
+#include <limits>
+#include <mutex>
+
+#include "app/archive.h"
+#include "app/process.h"
+#include "app/training_set.h"
+#include "backends/simgrid/backend.h"
+#include "backends/threads/backend.h"
+#include "core/error.h"
+#include "models/mlp.h"
+#include "numerics/theta.h"
+
+namespace shardsim {
+namespace {
+
+volatile std::sig_atomic_t interrupt_seen = 0;  // a signal handler has nowhere else to write
+
+/// All ranks stop after the same step.
+class StopAt {
+ public:
+  bool begins(int step) {
+    const std::lock_guard lock(mutex_);
+    if (step < stop_) latest_ = std::max(latest_, step);
+    if (interrupt_seen && stop_ == std::numeric_limits<int>::max()) stop_ = latest_ + 1;
+    return step < stop_;
+  }
+
+ private:
+  std::mutex mutex_;
+  int latest_ = 0, stop_ = std::numeric_limits<int>::max();
+};
+
+/// What the ranks of a run share, and what each leaves behind.
+struct Ranks {
+  const Scenario& scenario;
+  const SchemeEntry& entry;
+  const Progress& progress;
+  TrainingSet set;
+  StopAt stop;
+  struct Own {
+    std::vector<std::vector<float>> losses;
+    std::vector<double> begin, end;
+    std::vector<Part> resident;
+    std::vector<ThetaPiece> theta;
+    std::vector<Unit> units;
+    ShardSet shard;
+    int steps = 0;
+  };
+  std::vector<Own> own;
+};
+
+void train(Ranks& ranks, Device& device, Fabric& fabric) {
+  const Scenario& scenario = ranks.scenario;
+  Ranks::Own& own = ranks.own[device.rank()];
+  Mlp model(device, ranks.set.shape(), ranks.set.source(device.rank()));
+  const std::unique_ptr<Scheme> scheme = ranks.entry.make();
+  Rank rank{device, fabric, model, scenario.knobs, ranks.set.theta0(), ranks.entry.name, device.rank(), scenario.world};
+  scheme->bind(rank);
+  device.synchronize();
+  own.losses.resize(scenario.steps), own.begin.resize(scenario.steps), own.end.resize(scenario.steps);
+  own.units = scheme->units(), own.shard = scheme->shard();
+  for (int step = 0; step < scenario.steps && ranks.stop.begins(step); ++step) {
+    device.stamp(Lane::compute, own.begin[step]);
+    scheme->run_step(step, own.losses[step]);
+    if (scenario.knobs.step_barrier) own.end[step] = device.now();
+    else device.stamp(Lane::compute, own.end[step]);
+    own.steps = step + 1;
+    if (device.rank() == 0 && ranks.progress) ranks.progress(step + 1, scenario.steps, device.now());
+  }
+  device.synchronize();
+  if (!scenario.knobs.step_barrier && own.steps > 0) own.end[own.steps - 1] = device.now();  // other streams may end later
+  own.resident = device.ledger().parts();
+  own.theta = scheme->theta();
+}
+
+RankResult books_of(const Device& device, Ranks::Own& own, double start, bool recorded, bool numerics) {
+  RankResult result;
+  for (int step = 0; step < own.steps; ++step) {
+    if (numerics && !own.losses[step].empty()) result.losses.push_back(own.losses[step][0]);
+    result.step_begin.push_back(own.begin[step] - start);
+    result.step_end.push_back(own.end[step] - start);
+  }
+  result.peak = device.ledger().peak();
+  result.model_state_peak = device.ledger().model_state_peak();
+  result.peak.seconds -= start, result.model_state_peak.seconds -= start;
+  result.resident = own.resident;
+  result.traffic_bytes = device.recorder().traffic_bytes();
+  result.control_bytes = device.recorder().control_bytes();
+  if (!recorded) return result;
+  result.spans = device.recorder().spans();
+  for (Span& span : result.spans) span.begin -= start, span.end -= start;
+  result.entries = device.ledger().entries();
+  for (LedgerEntry& entry : result.entries) entry.seconds -= start;
+  return result;
+}
+
+SchemeResult run_on(Backend& backend, const Scenario& scenario, const SchemeEntry& entry, const Progress& progress) {
+  Ranks ranks{scenario, entry, progress, TrainingSet(scenario), {}, std::vector<Ranks::Own>(std::size_t(scenario.world))};
+  backend.run(scenario.world, [&ranks](Device& device, Fabric& fabric) {
+    Ranks::Own& own = ranks.own[device.rank()];
+    try {
+      train(ranks, device, fabric);
+    } catch (const IllegalStep& error) {
+      throw IllegalStep("scheme '" + ranks.entry.name + "', rank " + std::to_string(device.rank()) + ", step " +
+                        std::to_string(own.steps) + ": " + error.what());
+    }
+  });
+  const bool numerics = scenario.numerics != Numerics::off;
+  SchemeResult result;
+  result.scheme = entry.name, result.backend = scenario.backend, result.world = scenario.world;
+  result.steps = ranks.own[0].steps, result.interrupted = result.steps < scenario.steps;
+  result.shard = ranks.own[0].shard;
+  for (const Unit& unit : ranks.own[0].units) {
+    result.unit_parameters.push_back(unit.count.charged());
+    result.parameters += unit.count.charged();
+    result.padding += unit.padded.charged() - unit.count.charged();
+  }
+  double start = std::numeric_limits<double>::infinity();
+  for (const Ranks::Own& own : ranks.own) start = std::min(start, own.steps > 0 ? own.begin[0] : 0.0);
+  for (int rank = 0; rank < scenario.world; ++rank)
+    result.ranks.push_back(books_of(backend.device(rank), ranks.own[rank], start, rank < scenario.recorded_ranks, numerics));
+  if (!numerics) return result;
+  std::vector<std::vector<ThetaPiece>> pieces;
+  for (Ranks::Own& own : ranks.own) pieces.push_back(std::move(own.theta));
+  result.theta = numerics::assembled_theta(ranks.own[0].units, pieces);
+  return result;
+}
+
+/// SimGrid's own words about a platform, without its decoration.
+std::string refusal(const Scenario& scenario, const ProcessEnd& end) {
+  for (const char* mark : {"ERROR] ", "CRITICAL] "})
+    if (const std::size_t at = end.messages.find(mark); at != std::string::npos) {
+      std::string text = end.messages.substr(at + std::string(mark).size());
+      text.resize(std::min(text.find('\n'), text.size()));
+      if (const std::size_t copy = text.find("/tmp/shardsim-platform-"); copy != std::string::npos)
+        text.replace(copy, text.find(".xml", copy) + 4 - copy, scenario.platform.string());
+      return scenario.platform.string() + ": SimGrid refuses the platform: " + text;
+    }
+  return {};
+}
+
+SchemeResult run_on_simgrid(const Scenario& scenario, const SchemeEntry& entry, const Progress& progress) {
+  enum Tag : char { result, illegal, scenario_error, other };
+  const ProcessEnd end = run_in_process([&](int messages) {
+    auto tagged = [](Tag tag, const std::string& text) { return char(tag) + text; };
+    try {
+      SimgridSettings settings;
+      settings.numerics = scenario.numerics != Numerics::off;
+      settings.checks_hazards = scenario.checks_hazards;
+      settings.recorded_ranks = scenario.recorded_ranks;
+      settings.fidelity = scenario.fabric, settings.latency = scenario.latency;
+      settings.platform = scenario.platform;
+      settings.messages = messages;
+      SimgridBackend backend(settings);
+      SchemeResult done = run_on(backend, scenario, entry, progress);
+      done.gpu = backend.gpu(0);
+      for (const auto& [link, bytes] : backend.link_bytes()) done.links.push_back({link, bytes});
+      Archive archive;
+      archive(done);
+      return tagged(result, archive.bytes());
+    } catch (const IllegalStep& error) {
+      return tagged(illegal, error.what());
+    } catch (const ScenarioError& error) {
+      return tagged(scenario_error, error.what());
+    } catch (const std::exception& error) {
+      return tagged(other, error.what());
+    }
+  });
+  if (!end.answered) {
+    if (const std::string text = refusal(scenario, end); !text.empty()) throw ScenarioError(text);
+    throw std::runtime_error("scheme '" + entry.name + "': the simulation ended with " + end.how);
+  }
+  const std::string text = end.answer.substr(1);
+  switch (Tag(end.answer[0])) {
+    case illegal: throw IllegalStep(text);
+    case scenario_error: throw ScenarioError(text);
+    case other: throw std::runtime_error("scheme '" + entry.name + "': " + text);
+    case result: break;
+  }
+  SchemeResult done;
+  Archive archive(text);
+  archive(done);
+  return done;
+}
+
+}  // namespace
+
+SchemeResult run_scheme(const Scenario& scenario, const SchemeEntry& entry, const Progress& progress) {
+  if (scenario.backend == "simgrid") return run_on_simgrid(scenario, entry, progress);
+  BackendSettings settings;
+  settings.numerics = scenario.numerics != Numerics::off;
+  settings.checks_hazards = scenario.checks_hazards;
+  settings.recorded_ranks = scenario.recorded_ranks;
+  ThreadsBackend backend(settings);
+  SchemeResult done = run_on(backend, scenario, entry, progress);
+  done.gpu.name = "CPU threads";
+  return done;
+}
+
+void catch_interrupts() {
+  struct sigaction action {};
+  action.sa_handler = [](int) { interrupt_seen = 1; };
+  sigaction(SIGINT, &action, nullptr);
+}
+
+bool interrupted() { return interrupt_seen != 0; }
+
+}  // namespace shardsim

@@ -1,0 +1,65 @@
+// SimgridBackend: an actor per rank, and the engine's run.
+#include "backends/simgrid/backend.h"
+
+#include <simgrid/Exception.hpp>
+#include <simgrid/s4u.hpp>
+
+#include <stdexcept>
+
+#include "backends/simgrid/fabric.h"
+#include "backends/simgrid/platform.h"
+#include "numerics/host.h"
+
+namespace shardsim {
+
+using namespace simgrid_backend;
+namespace sg = simgrid::s4u;
+
+struct SimgridBackend::Run {
+  World world;
+  Platform platform;
+  std::unique_ptr<Network> network;
+  std::vector<std::unique_ptr<SimDevice>> devices;
+  bool deadlocked = false;
+};
+
+SimgridBackend::SimgridBackend(SimgridSettings settings) : settings_(std::move(settings)) {}
+SimgridBackend::~SimgridBackend() = default;
+
+void SimgridBackend::run(int world, const Body& body) {
+  numerics::fix_blocking();
+  run_ = std::make_unique<Run>();
+  Run& run = *run_;
+  run.platform = load_platform(settings_.platform, world, settings_.messages);
+  run.network = std::make_unique<Network>(run.world, run.platform, settings_.fidelity, settings_.latency);
+  sg::Engine::on_deadlock_cb([&run] { run.deadlocked = true; });
+  for (int rank = 0; rank < world; ++rank) {
+    run.devices.push_back(std::make_unique<SimDevice>(run.world, rank, run.platform.gpus[rank], settings_));
+    run.world.devices.push_back(run.devices.back().get());
+  }
+  for (int rank = 0; rank < world; ++rank) {
+    sg::Actor::create("rank " + std::to_string(rank), run.platform.hosts[rank], [&run, &body, rank] {
+      try {
+        SimDevice& device = *run.devices[rank];
+        SimFabric fabric(device, *run.network);
+        body(device, fabric);
+        fabric.finish();
+        device.synchronize();
+      } catch (const Aborted&) {  // another rank's error is the one to report
+      } catch (const simgrid::ForcefulKillException&) {
+        throw;
+      } catch (...) {
+        run.world.fail(std::current_exception());
+      }
+    });
+  }
+  sg::Engine::get_instance()->run();
+  if (run.world.failed()) std::rethrow_exception(run.world.error());
+  if (run.deadlocked) throw std::logic_error("the simulation stopped before all ranks had finished");
+}
+
+const Device& SimgridBackend::device(int rank) const { return *run_->devices.at(rank); }
+const Gpu& SimgridBackend::gpu(int rank) const { return run_->platform.gpus.at(rank); }
+std::map<std::string, double> SimgridBackend::link_bytes() const { return run_->network->link_bytes(); }
+
+}  // namespace shardsim

@@ -1,0 +1,38 @@
+// SimgridBackend: N simulated ranks on a platform. One per process, since SimGrid has one engine per process.
+#pragma once
+#include <filesystem>
+#include <map>
+#include <memory>
+#include <string>
+
+#include "backends/simgrid/fidelity.h"
+#include "core/backend.h"
+#include "cost/gpu.h"
+
+namespace shardsim {
+
+struct SimgridSettings : BackendSettings {
+  Fidelity fidelity = Fidelity::coupled;
+  Latency latency = Latency::platform;
+  std::filesystem::path platform;
+  int messages = 2;  ///< the descriptor that receives SimGrid's words about a platform that it refuses
+};
+
+class SimgridBackend final : public Backend {
+ public:
+  explicit SimgridBackend(SimgridSettings);
+  ~SimgridBackend() override;
+  /// Throws ScenarioError for a bad platform (see simgrid/platform.h for what ends the process instead).
+  void run(int world, const Body&) override;
+  const Device& device(int rank) const override;
+  const Gpu& gpu(int rank) const;
+  /// Bytes that crossed each link.
+  std::map<std::string, double> link_bytes() const;
+
+ private:
+  struct Run;
+  SimgridSettings settings_;
+  std::unique_ptr<Run> run_;
+};
+
+}  // namespace shardsim

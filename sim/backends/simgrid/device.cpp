@@ -1,0 +1,139 @@
+// SimDevice: each call becomes an entry of a stream.
+#include "backends/simgrid/device.h"
+
+#include <algorithm>
+
+#include "cost/price.h"
+#include "numerics/host.h"
+
+namespace shardsim::simgrid_backend {
+
+void World::fail(std::exception_ptr error) {
+  if (failed()) return;
+  error_ = error;
+  for (SimDevice* device : devices) device->wake();
+}
+
+SimDevice::SimDevice(World& world, int rank, const Gpu& gpu, const BackendSettings& settings)
+    : Device(rank, settings.checks_hazards),
+      world_(world),
+      gpu_(gpu),
+      numerics_(settings.numerics),
+      semaphore_(simgrid::s4u::Semaphore::create(0)) {
+  ledger_ = Ledger(rank < settings.recorded_ranks);
+  recorder_ = Recorder(rank < settings.recorded_ranks);
+  for (int lane = 0; lane < lane_count; ++lane) streams_[lane].belong_to(*this, Lane(lane));
+}
+
+SimDevice::~SimDevice() {
+  for (auto& storage : storages_) numerics::release(storage->at);
+}
+
+double SimDevice::now() const { return std::max(host_, simgrid::s4u::Engine::get_clock()); }
+
+/// The host's date after it has spent `cost` on a call.
+double SimDevice::host_date(double cost) {
+  if (world_.failed()) throw Aborted();
+  return host_ = now() + cost;
+}
+
+void SimDevice::dequeued(std::size_t entries) {
+  pending_ -= int(entries);
+  if (wakes_at_ < 0 || pending_ > wakes_at_) return;
+  wakes_at_ = -1;
+  wake();
+}
+
+void SimDevice::block_until(int pending) {
+  while (pending_ > pending && !world_.failed()) {
+    wakes_at_ = pending;
+    semaphore_->acquire();
+  }
+  wakes_at_ = -1;
+  if (world_.failed()) throw Aborted();
+}
+
+Storage* SimDevice::do_alloc(Lane lane, Band band, Dim count, Dtype type) {
+  if (free_storages_.empty()) {
+    storages_.push_back(std::make_unique<Storage>());
+    free_storages_.push_back(storages_.back().get());
+  }
+  Storage* storage = free_storages_.back();
+  const double date = host_date(0);
+  free_storages_.pop_back();
+  *storage = {.at = numerics_ ? numerics::allocate(count) : nullptr,
+              .count = count,
+              .dtype = type,
+              .band = band,
+              .unit = label().unit,
+              .cause = label().verb,
+              .life = storage->life,
+              .bytes = count.charged() * bytes_of(type),
+              .history = nullptr};
+  stream(lane).act(label(), date, [this, entry = LedgerEntry{0, storage->bytes, band, storage->cause, storage->unit}](double when) {
+    ledger_.hold({when, entry.bytes, entry.band, entry.cause, entry.unit});
+  });
+  return storage;
+}
+
+void SimDevice::do_free(Lane lane, Storage* storage) {
+  stream(lane).act(label(), host_date(0), [this, storage](double when) {
+    ledger_.hold({when, -storage->bytes, storage->band, storage->cause, storage->unit});
+    numerics::release(storage->at);
+    storage->at = nullptr;
+    free_storages_.push_back(storage);
+  });
+}
+
+void SimDevice::do_launch(Lane lane, const Op& op) {
+  const double seconds = cost::seconds(gpu_, op);
+  stream(lane).launch(label(), host_date(seconds > 0 ? gpu_.launch_seconds : 0), seconds, op, numerics_);
+  throttle();
+}
+
+Event SimDevice::do_record(Lane lane) { return {lane, stream(lane).record()}; }
+
+void SimDevice::do_wait(Lane lane, Event event) {
+  Stream& other = stream(event.lane);
+  if (other.has_finished(event.at)) return;
+  Stream::Entry entry{Stream::Entry::wait};
+  entry.from = host_date(0);
+  entry.stream = &other;
+  entry.at = event.at;
+  stream(lane).push(entry);
+}
+
+void SimDevice::enqueue_collective(Lane lane, Label label, Communicator& communicator, std::uint64_t sequence) {
+  Stream::Entry entry{Stream::Entry::collective};
+  entry.label = label;
+  entry.from = host_date(gpu_.launch_seconds);
+  entry.communicator = &communicator;
+  entry.at = sequence;
+  stream(lane).push(entry);
+  throttle();
+}
+
+void SimDevice::do_synchronize() {
+  host_date(0);
+  block_until(0);
+  for (const Stream& stream : streams_) host_ = std::max(host_, stream.clock());
+  ledger_.fold();
+}
+
+void SimDevice::do_upload(Lane lane, Tensor to, HostView from) {
+  const double date = host_date(0);
+  if (!numerics_) return;
+  stream(lane).act(label(), date, [to, values = numerics::staged(to, from)](double) { numerics::copy_in(to, values); });
+}
+
+void SimDevice::do_download(Lane lane, Tensor from, std::vector<float>& to) {
+  const double date = host_date(0);
+  if (!numerics_) return;
+  stream(lane).act(label(), date, [from, &to](double) { numerics::copy_out(from, to); });
+}
+
+void SimDevice::do_stamp(Lane lane, double& seconds) {
+  stream(lane).act(label(), host_date(0), [&seconds](double when) { seconds = when; });
+}
+
+}  // namespace shardsim::simgrid_backend

@@ -1,0 +1,64 @@
+// SimDevice: a simulated GPU: three streams, prices, and a host that runs ahead of them by at most the launch queue's depth.
+#pragma once
+#include <simgrid/s4u/Semaphore.hpp>
+
+#include <array>
+#include <memory>
+#include <vector>
+
+#include "backends/simgrid/stream.h"
+#include "backends/simgrid/world.h"
+#include "core/backend.h"
+#include "cost/gpu.h"
+
+namespace shardsim::simgrid_backend {
+
+class SimDevice final : public Device {
+ public:
+  /// Operations that a host may be ahead of its streams: CUDA's launch queue.
+  static constexpr int queue_depth = 1024;
+
+  SimDevice(World&, int rank, const Gpu&, const BackendSettings&);
+  ~SimDevice() override;
+
+  double now() const override;
+  World& world() { return world_; }
+  const Gpu& gpu() const { return gpu_; }
+  bool has_numerics() const { return numerics_; }
+  Stream& stream(Lane lane) { return streams_[unsigned(lane)]; }
+
+  // For streams and fabrics.
+  void enqueued() { ++pending_; }
+  void dequeued(std::size_t entries);
+  void record_span(const Span& span) { recorder_.add(span); }
+  void enqueue_collective(Lane, Label, Communicator&, std::uint64_t sequence);
+  void wake() { semaphore_->release(); }
+
+ private:
+  Storage* do_alloc(Lane, Band, Dim count, Dtype) override;
+  void do_free(Lane, Storage*) override;
+  void do_launch(Lane, const Op&) override;
+  Event do_record(Lane) override;
+  void do_wait(Lane, Event) override;
+  void do_synchronize() override;
+  void do_upload(Lane, Tensor, HostView) override;
+  void do_download(Lane, Tensor, std::vector<float>&) override;
+  void do_stamp(Lane, double&) override;
+
+  double host_date(double cost);
+  void block_until(int pending);
+  void throttle() { if (pending_ >= queue_depth) block_until(queue_depth / 2); }
+
+  World& world_;
+  Gpu gpu_;
+  bool numerics_;
+  std::array<Stream, lane_count> streams_;
+  simgrid::s4u::SemaphorePtr semaphore_;
+  int pending_ = 0;     // entries enqueued and not finished
+  int wakes_at_ = -1;   // the host sleeps until so few are pending
+  double host_ = 0;     // the host's own clock: launches take its time
+  std::vector<std::unique_ptr<Storage>> storages_;
+  std::vector<Storage*> free_storages_;
+};
+
+}  // namespace shardsim::simgrid_backend

@@ -1,0 +1,179 @@
+// SimFabric: communicators, and what a collective costs in each fidelity.
+#include "backends/simgrid/fabric.h"
+
+#include <simgrid/s4u.hpp>
+
+#include <algorithm>
+#include <string>
+
+#include "backends/simgrid/ring.h"
+#include "core/formulas.h"
+#include "numerics/ring.h"
+
+namespace shardsim::simgrid_backend {
+
+namespace sg = simgrid::s4u;
+
+// ---- Network
+
+Network::Network(World& world, Platform& platform, Fidelity fidelity, Latency latency)
+    : world_(world), platform_(platform), fidelity_(fidelity), latency_(latency) {
+  sg::Activity::on_completion_cb([this](const sg::Activity& activity) {
+    const auto found = watched_.find(&activity);
+    if (found == watched_.end()) return;
+    Communicator* communicator = found->second;
+    watched_.erase(found);
+    // SimGrid is still inside the activity's completion: what follows starts behind it.
+    world_.later(sg::Engine::get_clock(), [communicator] { communicator->end_transfer(); });
+  });
+}
+
+Ring& Network::ring(const Group& group) {
+  auto& ring = rings_[{group.first, group.stride, group.size}];
+  if (!ring) {
+    ring = std::make_unique<Ring>(make_ring(platform_, group, latency_));
+    if (fidelity_ == Fidelity::coupled) add_transfer_routes(*ring, platform_);
+  }
+  return *ring;
+}
+
+Communicator& Network::communicator(const Group& group, Lane lane) {
+  auto& communicator = communicators_[{group.first, group.stride, group.size, lane}];
+  if (!communicator) communicator = std::make_unique<Communicator>(*this, ring(group), lane);
+  return *communicator;
+}
+
+std::map<std::string, double> Network::link_bytes() const {
+  std::map<std::string, double> bytes;
+  for (const auto& [key, ring] : rings_)
+    for (std::size_t edge = 0; edge < ring->edges.size(); ++edge)
+      for (const sg::Link* link : ring->edges[edge]) bytes[link->get_name()] += ring->edge_bytes[edge];
+  return bytes;
+}
+
+// ---- Communicator
+
+Communicator::Communicator(Network& network, Ring& ring, Lane lane)
+    : network_(network), ring_(ring), lane_(lane), issued_(ring.group.size) {
+  if (network.fidelity() != Fidelity::ring || ring.group.size == 1) return;
+  for (int member = 0; member < ring.group.size; ++member) {
+    ring_starts_.push_back(sg::Semaphore::create(0));
+    sg::Actor::create("ring", network.platform().hosts[ring.group.rank(member)],
+                      [this, member, start = ring_starts_.back()] { run_ring_member(network_, *this, member, start); })
+        ->daemonize();
+  }
+}
+
+std::uint64_t Communicator::issue(const Collective& collective, bool numerics) {
+  const int n = ring_.group.size, me = collective.group.me;
+  const std::uint64_t sequence = issued_[me]++;
+  while (finished_ + queue_.size() <= sequence) {
+    Pending& pending = queue_.emplace_back();
+    pending.verb = collective.verb;
+    pending.payload = collective.payload;
+    pending.label = collective.label;
+    pending.bytes = collective.bytes();
+    pending.streams.resize(n);
+    pending.arrived_at.resize(n);
+    pending.sent.resize(n);
+    if (numerics) pending.members.resize(n);
+  }
+  if (numerics) queue_[sequence - finished_].members[me] = collective;
+  return sequence;
+}
+
+void Communicator::arrive(std::uint64_t sequence, Stream& stream, double date) {
+  Pending& pending = queue_[sequence - finished_];
+  const int me = (stream.device().rank() - ring_.group.first) / ring_.group.stride;
+  pending.streams[me] = &stream;
+  pending.arrived_at[me] = date;
+  pending.ready = std::max(pending.ready, date);
+  ++pending.arrived;
+  start_if_ready();
+}
+
+void Communicator::start_if_ready() {
+  if (busy_ || queue_.empty() || queue_.front().arrived < ring_.group.size) return;
+  busy_ = true;
+  Pending& pending = queue_.front();
+  const double start = std::max(pending.ready, sg::Engine::get_clock());
+  World& world = network_.world();
+  if (ring_.group.size == 1) {
+    world.later(start, [this, start] { end(start); });
+  } else if (network_.fidelity() == Fidelity::ring) {
+    pending.left = ring_.group.size;
+    for (const auto& ring_start : ring_starts_) ring_start->release();
+  } else if (network_.fidelity() == Fidelity::coupled) {
+    world.later(start + ring_.latency(pending.verb), [this] { start_transfers(); });
+  } else {
+    const double sent = formulas::sent_bytes(pending.verb, ring_.group.size, double(pending.bytes));
+    const double date = start + ring_.latency(pending.verb) + sent / ring_.bandwidth;
+    world.later(date, [this, date] { end(date); });
+  }
+}
+
+void Communicator::start_transfers() {
+  const auto bytes = std::uint64_t(formulas::sent_bytes(head().verb, ring_.group.size, double(head().bytes)));
+  if (bytes == 0) return end(sg::Engine::get_clock());
+  transfers_left_ = ring_.transfers.size();
+  std::vector<sg::CommPtr> started;
+  for (const auto& [from, to] : ring_.transfers) {
+    sg::CommPtr transfer = sg::Comm::sendto_init(from, to);
+    transfer->set_payload_size(bytes);
+    network_.watch(transfer.get(), this);
+    transfer->start();
+    started.push_back(transfer);
+  }
+  transfers_ = std::move(started);
+}
+
+void Communicator::end_transfer() {
+  if (--transfers_left_ == 0) end(sg::Engine::get_clock());
+}
+
+void Communicator::leave(Pending& pending, int member, double date) {
+  const int n = ring_.group.size;
+  const auto sent = std::int64_t(formulas::sent_bytes(pending.verb, n, double(pending.bytes)));
+  Stream& stream = *pending.streams[member];
+  // The ring counts its messages one by one.
+  if (network_.fidelity() != Fidelity::ring) ring_.edge_bytes[member] += double(sent);
+  stream.device().record_span({pending.arrived_at[member], date, network_.fidelity() == Fidelity::ring ? pending.sent[member] : sent,
+                               pending.bytes, pending.label.unit, lane_, pending.label.verb, Span::collective,
+                               pending.payload == Payload::control});
+  stream.end_collective(date);
+}
+
+void Communicator::end(double date) {
+  Pending pending = std::move(queue_.front());
+  queue_.pop_front();
+  ++finished_;
+  busy_ = false;
+  if (!pending.members.empty()) numerics::move_in_ring_order(pending.members);
+  for (int member = 0; member < ring_.group.size; ++member) leave(pending, member, date);
+  start_if_ready();
+}
+
+void Communicator::end_member(int member) {
+  Pending& pending = queue_.front();
+  const bool last = --pending.left == 0;
+  if (last) {
+    Pending done = std::move(queue_.front());
+    queue_.pop_front();
+    ++finished_;
+    busy_ = false;
+    leave(done, member, sg::Engine::get_clock());
+    start_if_ready();
+  } else {
+    leave(pending, member, sg::Engine::get_clock());
+  }
+}
+
+// ---- SimFabric
+
+void SimFabric::enqueue(const Collective& collective) {
+  Communicator& communicator = network_.communicator(collective.group, collective.lane);
+  const std::uint64_t sequence = communicator.issue(collective, device_.has_numerics());
+  device_.enqueue_collective(collective.lane, collective.label, communicator, sequence);
+}
+
+}  // namespace shardsim::simgrid_backend

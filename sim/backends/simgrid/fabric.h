@@ -1,0 +1,125 @@
+// SimFabric: the collectives of the simulated ranks. A communicator (group, lane) is an in-order queue; when all members stand at its
+// head, the collective becomes time in one of three fidelities, and its numbers move in the ring's order in all of them.
+//
+//   ring      real messages, chunk by chunk, one actor per (rank, communicator); they carry the numbers: the oracle
+//   coupled   the path's latency, then one transfer over every link of the ring: SimGrid shares the links, max-min
+//   formula   the closed form on the ring's slowest edge; no contention
+#pragma once
+#include <simgrid/s4u/Comm.hpp>
+#include <simgrid/s4u/Semaphore.hpp>
+
+#include <deque>
+#include <map>
+#include <memory>
+#include <tuple>
+#include <unordered_map>
+#include <vector>
+
+#include "backends/simgrid/device.h"
+#include "backends/simgrid/fidelity.h"
+#include "backends/simgrid/platform.h"
+#include "core/fabric.h"
+
+namespace shardsim::simgrid_backend {
+
+class Network;
+
+/// The ring of a group: its edges' links, and the latency of its paths. Shared by the group's communicators.
+struct Ring {
+  Group group;
+  std::vector<std::vector<simgrid::s4u::Link*>> edges;  ///< edges[m]: from member m to member m+1
+  std::vector<double> latencies;                        ///< of each edge, seconds
+  double base_latency = 0;                              ///< paid once per collective
+  double bandwidth = 0;                                 ///< of the slowest edge, bytes per second; links listed twice count twice
+  double slowest_pass = 0, slowest_two_passes = 0;      ///< latency of the worst path of n-1 and of 2(n-1) edges
+  std::vector<std::pair<simgrid::s4u::Host*, simgrid::s4u::Host*>> transfers;  ///< coupled: a pair of ends per part of the ring
+  std::vector<double> edge_bytes;                       ///< what has crossed each edge
+
+  double latency(Verb verb) const { return base_latency + (verb == Verb::all_reduce ? slowest_two_passes : slowest_pass); }
+};
+
+/// A collective on its way.
+struct Pending {
+  Verb verb = Verb::all_reduce;
+  Payload payload = Payload::data;
+  Label label;
+  std::int64_t bytes = 0;            ///< of the whole buffer
+  std::vector<Collective> members;   ///< in member order; with numerics only
+  std::vector<Stream*> streams;      ///< in member order; null until arrived
+  std::vector<double> arrived_at;
+  std::vector<std::int64_t> sent;    ///< by each member: counted from its messages (ring)
+  int arrived = 0, left = 0;
+  double ready = 0;                  ///< when the last member arrived
+};
+
+class Communicator {
+ public:
+  Communicator(Network& network, Ring& ring, Lane lane);
+  /// A member issues its next collective; returns its sequence number.
+  std::uint64_t issue(const Collective&, bool numerics);
+  /// The member's stream has got there.
+  void arrive(std::uint64_t sequence, Stream&, double date);
+
+  Ring& ring() { return ring_; }
+  Lane lane() const { return lane_; }
+  Pending& head() { return queue_.front(); }
+  /// One transfer of the head's is over.
+  void end_transfer();
+  /// A ring actor has done its member's part.
+  void end_member(int member);
+
+ private:
+  void start_if_ready();
+  void start_transfers();
+  void end(double date);
+  void leave(Pending&, int member, double date);
+
+  Network& network_;
+  Ring& ring_;
+  Lane lane_;
+  std::deque<Pending> queue_;
+  std::uint64_t finished_ = 0;
+  std::vector<std::uint64_t> issued_;
+  bool busy_ = false;
+  std::size_t transfers_left_ = 0;
+  std::vector<simgrid::s4u::CommPtr> transfers_;        // kept one round longer: SimGrid still uses them in their callbacks
+  std::vector<simgrid::s4u::SemaphorePtr> ring_starts_;  // wake the ring actors
+};
+
+/// What the fabrics of all ranks share.
+class Network {
+ public:
+  Network(World& world, Platform& platform, Fidelity fidelity, Latency latency);
+  Communicator& communicator(const Group&, Lane);
+  World& world() { return world_; }
+  Fidelity fidelity() const { return fidelity_; }
+  const Platform& platform() const { return platform_; }
+  void watch(const simgrid::s4u::Activity* transfer, Communicator* who) { watched_[transfer] = who; }
+  /// Bytes that crossed each link, by name.
+  std::map<std::string, double> link_bytes() const;
+
+ private:
+  Ring& ring(const Group&);
+  World& world_;
+  Platform& platform_;
+  Fidelity fidelity_;
+  Latency latency_;
+  std::map<std::tuple<int, int, int>, std::unique_ptr<Ring>> rings_;
+  std::map<std::tuple<int, int, int, Lane>, std::unique_ptr<Communicator>> communicators_;
+  std::unordered_map<const simgrid::s4u::Activity*, Communicator*> watched_;
+};
+
+class SimFabric final : public Fabric {
+ public:
+  SimFabric(SimDevice& device, Network& network) : Fabric(device, network.world().order), device_(device), network_(network) {}
+
+ private:
+  void enqueue(const Collective&) override;
+  SimDevice& device_;
+  Network& network_;
+};
+
+/// The body of a ring actor: for ever, the member's part of the communicator's collectives.
+void run_ring_member(Network&, Communicator&, int member, simgrid::s4u::SemaphorePtr start);
+
+}  // namespace shardsim::simgrid_backend

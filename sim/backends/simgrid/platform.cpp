@@ -1,0 +1,171 @@
+// Platform: loading a platform file and reading GPU facts. The user's root zone is wrapped in one of ours that also holds the ends of
+// coupled transfers: hosts without links, whose mutual routes we define (any routing of the user's zone stays as it is).
+#include "backends/simgrid/platform.h"
+
+#include <simgrid/s4u.hpp>
+
+#include <unistd.h>
+
+#include <algorithm>
+#include <cmath>
+#include <cctype>
+#include <fstream>
+#include <pugixml.hpp>
+#include <sstream>
+
+#include "core/error.h"
+#include "core/quantity.h"
+
+namespace shardsim::simgrid_backend {
+namespace {
+
+namespace sg = simgrid::s4u;
+const std::string end_prefix = "shardsim.end.";
+
+std::string read_text(const std::filesystem::path& file) {
+  std::ifstream in(file, std::ios::binary);
+  std::ostringstream text;
+  text << in.rdbuf();
+  if (!in || !text) throw ScenarioError(file.string() + ": cannot read the platform file");
+  return text.str();
+}
+
+/// The text with our zone around the user's. Nothing is added before a line's end, so that SimGrid's line numbers stay right.
+std::string wrapped(const std::filesystem::path& file, std::size_t ends) {
+  std::string text = read_text(file);
+  pugi::xml_document document;
+  const pugi::xml_parse_result parsed = document.load_buffer(text.data(), text.size());
+  if (!parsed) {
+    const auto line = 1 + std::count(text.begin(), text.begin() + std::min<std::ptrdiff_t>(parsed.offset, text.size()), '\n');
+    throw ScenarioError(file.string() + ":" + std::to_string(line) + ": not well-formed XML: " + parsed.description());
+  }
+  const pugi::xml_node root = document.child("platform");
+  pugi::xml_node zone;
+  for (const pugi::xml_node child : root.children())
+    if (const std::string name = child.name(); name == "zone" || name == "cluster" || name == "AS") zone = zone ? zone : child;
+  const std::size_t close = text.rfind("</platform>");
+  if (!zone || close == std::string::npos)
+    throw ScenarioError(file.string() + ": no <platform> with a <zone> or <cluster> in it; see platforms/ for examples");
+  std::string tail = "<zone id=\"shardsim.ends\" routing=\"Full\">";
+  for (std::size_t i = 0; i < ends; ++i) tail += "<host id=\"" + end_prefix + std::to_string(i) + "\" speed=\"1f\"/>";
+  text.insert(close, tail + "</zone></zone>");
+  text.insert(std::size_t(zone.offset_debug()) - 1, "<zone id=\"shardsim.root\" routing=\"Full\">");
+  return text;
+}
+
+/// gpu2 before gpu10: runs of digits compare as numbers.
+bool naturally_before(const std::string& a, const std::string& b) {
+  std::size_t i = 0, j = 0;
+  while (i < a.size() && j < b.size()) {
+    if (std::isdigit((unsigned char)a[i]) && std::isdigit((unsigned char)b[j])) {
+      auto number = [](const std::string& s, std::size_t& k) {
+        std::string digits;
+        for (; k < s.size() && std::isdigit((unsigned char)s[k]); ++k)
+          if (!digits.empty() || s[k] != '0') digits += s[k];
+        return digits;
+      };
+      const std::string x = number(a, i), y = number(b, j);
+      if (x.size() != y.size()) return x.size() < y.size();
+      if (x != y) return x < y;
+    } else if (a[i] != b[j]) {
+      return a[i] < b[j];
+    } else {
+      ++i, ++j;
+    }
+  }
+  return a.size() - i < b.size() - j;
+}
+
+double fact(const std::string& file, const sg::Host& host, const char* key, Measure measure, double fallback) {
+  const char* text = host.get_property(key);
+  const std::string where = file + ": host '" + host.get_name() + "': " + key + ": ";
+  if (!text && fallback < 0) throw ScenarioError(where + "missing; add <prop id=\"" + key + "\" value=\"...\"/> to the host");
+  if (!text) return fallback;
+  try {
+    const double value = parse_quantity(text, measure);
+    const bool is_share = measure == Measure::number;
+    if (value < 0 || (value == 0 && fallback != 0) || (is_share && value > 1)) throw std::invalid_argument("'" + std::string(text) + "' is out of range");
+    return value;
+  } catch (const std::invalid_argument& error) {
+    throw ScenarioError(where + error.what());
+  }
+}
+
+Gpu facts_of(const std::string& file, const sg::Host& host) {
+  auto get = [&](const char* key, Measure measure, double fallback) { return fact(file, host, key, measure, fallback); };
+  Gpu gpu;
+  gpu.name = host.get_property("gpu");
+  gpu.fp32_flops = get("fp32_flops", Measure::flops_per_second, -1);
+  gpu.bf16_flops = get("bf16_flops", Measure::flops_per_second, -1);
+  gpu.memory_bandwidth = get("memory_bandwidth", Measure::bytes_per_second, -1);
+  gpu.memory_bytes = std::int64_t(get("memory", Measure::bytes, -1));
+  gpu.gemm_efficiency = get("gemm_efficiency", Measure::number, 1);
+  gpu.memory_efficiency = get("memory_efficiency", Measure::number, 1);
+  gpu.kernel_seconds = get("kernel_seconds", Measure::seconds, 0);
+  gpu.launch_seconds = get("launch_seconds", Measure::seconds, 0);
+  return gpu;
+}
+
+void start_engine() {
+  // One engine per process; it is never destroyed (SimGrid 3.32 cannot be restarted). Actors are small, arithmetic runs outside them.
+  static char name[] = "shardsim", quiet[] = "--log=root.thres:error";
+  static char* arguments[] = {name, quiet, nullptr};
+  int count = 2;
+  new sg::Engine(&count, arguments);
+  for (const char* setting : {"network/model:CM02", "network/crosstraffic:0", "network/TCP-gamma:1e30", "network/latency-factor:0",
+                              "contexts/stack-size:256", "debug/verbose-exit:0"})
+    sg::Engine::set_config(setting);
+}
+
+}  // namespace
+
+std::pair<sg::Host*, sg::Host*> Platform::next_pair() {
+  const std::size_t n = ends.size(), i = pairs_ / (n - 1), j = pairs_ % (n - 1);
+  if (i >= n) throw std::runtime_error("more groups of ranks than ends for their transfers");
+  ++pairs_;
+  return {ends[i], ends[j + (j >= i)]};
+}
+
+Platform load_platform(const std::filesystem::path& file, int world, int messages) {
+  // Pairs of ends: one per 64 edges of every group; a world has fewer than 3 world + 8 groups of that size.
+  const std::size_t ends = 4 + std::size_t(std::ceil(std::sqrt(3.0 * world + 8)));
+  const std::string text = wrapped(file, ends);
+  start_engine();
+  char copy[] = "/tmp/shardsim-platform-XXXXXX.xml";
+  const int descriptor = mkstemps(copy, 4);
+  if (descriptor < 0 || write(descriptor, text.data(), text.size()) != ssize_t(text.size()))
+    throw ScenarioError(std::string(copy) + ": cannot write a temporary file");
+  close(descriptor);
+  sg::Engine* engine = sg::Engine::get_instance();
+  const int standard_error = dup(STDERR_FILENO);
+  dup2(messages, STDERR_FILENO);
+  engine->load_platform(copy);
+  engine->seal_platform();
+  dup2(standard_error, STDERR_FILENO);
+  close(standard_error);
+  unlink(copy);
+
+  Platform platform;
+  for (sg::Host* host : engine->get_all_hosts()) {
+    if (host->get_name().rfind(end_prefix, 0) == 0) platform.ends.push_back(host);
+    else if (host->get_property("gpu")) platform.hosts.push_back(host);
+  }
+  if (platform.hosts.empty())
+    throw ScenarioError(file.string() + ": no host has the property 'gpu', so there is no GPU in it; add <prop id=\"gpu\" value=\"...\"/> "
+                        "and the facts that platforms/ shows");
+  if (int(platform.hosts.size()) < world)
+    throw ScenarioError("world: " + std::to_string(world) + " ranks need as many GPUs, and " + file.string() + " has " +
+                        std::to_string(platform.hosts.size()) + "; lower world or choose a larger platform");
+  std::sort(platform.hosts.begin(), platform.hosts.end(),
+            [](const sg::Host* a, const sg::Host* b) { return naturally_before(a->get_name(), b->get_name()); });
+  platform.hosts.resize(world);
+  for (const sg::Host* host : platform.hosts) {
+    platform.gpus.push_back(facts_of(file.string(), *host));
+    auto text_of = [&](const char* key) { const char* value = host->get_property(key); return std::string(value ? value : ""); };
+    platform.nodes.push_back(text_of("node"));
+    platform.interconnects.push_back(text_of("interconnect"));
+  }
+  return platform;
+}
+
+}  // namespace shardsim::simgrid_backend

@@ -1,0 +1,136 @@
+// Stream: the FIFO and its timers.
+#include "backends/simgrid/stream.h"
+
+#include <simgrid/kernel/Timer.hpp>
+#include <simgrid/s4u/Engine.hpp>
+
+#include <algorithm>
+#include <utility>
+
+#include "backends/simgrid/device.h"
+#include "backends/simgrid/fabric.h"
+#include "numerics/host.h"
+
+namespace shardsim::simgrid_backend {
+namespace {
+
+double now() { return simgrid::s4u::Engine::get_clock(); }
+
+}  // namespace
+
+void Stream::push(Entry entry) {
+  device_->enqueued();
+  ++enqueued_;
+  queue_.push_back(entry);
+  if (idle_) pump();
+}
+
+void Stream::act(Label label, double from, Action action) {
+  actions_.push_back(std::move(action));
+  Entry entry{Entry::action};
+  entry.label = label;
+  entry.from = from;
+  push(entry);
+}
+
+void Stream::launch(Label label, double from, double seconds, const Op& op, bool numerics) {
+  if (numerics) ops_.push_back(op);
+  Entry entry{Entry::run};
+  entry.op = std::uint8_t(op.index());
+  entry.label = label;
+  entry.seconds = seconds;
+  entry.from = from;
+  push(entry);
+}
+
+std::uint64_t Stream::record() {
+  if (!queue_.empty()) queue_.back().marked = true;
+  return enqueued_;
+}
+
+void Stream::pump() {
+  while (idle_ && !queue_.empty() && !device_->world().failed()) {
+    Entry& head = queue_.front();
+    if (head.kind == Entry::wait) {
+      if (head.stream->has_finished(head.at)) {
+        finish(1, clock_);
+      } else {
+        idle_ = false;
+        head.stream->waiters_.push_back({head.at, this});
+      }
+    } else if (head.kind == Entry::collective) {
+      idle_ = false;
+      clock_ = std::max(clock_, head.from);
+      device_->world().at(clock_, [this] { queue_.front().communicator->arrive(queue_.front().at, *this, clock_); });
+    } else {
+      start_batch();
+    }
+  }
+}
+
+void Stream::start_batch() {
+  double date = clock_;
+  std::size_t entries = 0;
+  for (const Entry& entry : queue_) {
+    if (entry.kind == Entry::wait || entry.kind == Entry::collective) break;
+    date = std::max(date, entry.from) + entry.seconds;
+    ++entries;
+    if (entry.marked) break;
+  }
+  World& world = device_->world();
+  if (date <= now()) return end_batch(entries);  // takes no time: the caller's loop goes on
+  idle_ = false;
+  world.at(date, [this, entries] {
+    idle_ = true;
+    end_batch(entries);
+    pump();
+  });
+}
+
+void Stream::end_batch(std::size_t entries) {
+  double date = clock_;
+  for (std::size_t i = 0; i < entries; ++i) {
+    const Entry& entry = queue_[i];
+    const double begin = std::max(date, entry.from);
+    date = begin + entry.seconds;
+    if (entry.kind == Entry::action) {
+      actions_.front()(date);
+      actions_.pop_front();
+      continue;
+    }
+    if (!ops_.empty()) {
+      numerics::run(ops_.front());
+      ops_.pop_front();
+    }
+    if (entry.seconds > 0) device_->record_span({begin, date, 0, 0, entry.label.unit, lane_, entry.label.verb, entry.op, false});
+  }
+  finish(entries, date);
+}
+
+void Stream::end_collective(double date) {
+  idle_ = true;
+  finish(1, date);
+  pump();
+}
+
+void Stream::finish(std::size_t entries, double date) {
+  queue_.erase(queue_.begin(), queue_.begin() + std::ptrdiff_t(entries));
+  finished_ += entries;
+  clock_ = std::max(clock_, date);
+  device_->dequeued(entries);
+  if (waiters_.empty()) return;
+  // Waking a stream runs it, which may push waiters here: take ours out first.
+  std::vector<Waiter> woken;
+  std::erase_if(waiters_, [&](const Waiter& waiter) {
+    if (!has_finished(waiter.at)) return false;
+    woken.push_back(waiter);
+    return true;
+  });
+  for (const Waiter& waiter : woken) {
+    waiter.stream->idle_ = true;
+    waiter.stream->finish(1, date);
+    waiter.stream->pump();
+  }
+}
+
+}  // namespace shardsim::simgrid_backend

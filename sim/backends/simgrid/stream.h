@@ -1,0 +1,77 @@
+// Stream: one lane of a simulated GPU, as a FIFO that SimGrid's timers drive. The rank's actor only enqueues; the head of the queue
+// runs, waits for another stream, or stands at its communicator.
+//
+// Consecutive operations are billed as one timer up to the next wait, collective or recorded position; their ends are summed in
+// sequence, so the dates are those of one timer each.
+#pragma once
+#include <cstdint>
+#include <deque>
+#include <functional>
+#include <vector>
+
+#include "core/op.h"
+#include "core/stream.h"
+
+namespace shardsim::simgrid_backend {
+
+class SimDevice;
+class Communicator;
+
+class Stream {
+ public:
+  struct Entry {
+    enum Kind : std::uint8_t { run, action, wait, collective };
+    explicit Entry(Kind k) : kind(k) {}
+    Kind kind;
+    bool marked = false;  ///< an event was recorded behind it: a batch ends here
+    std::uint8_t op = 0;  ///< position in the Op variant, for `run`
+    Label label;
+    double seconds = 0;   ///< price
+    double from = 0;      ///< the host's date: it cannot start before it was launched
+    union {
+      Stream* stream = nullptr;     ///< `wait`: until this stream
+      Communicator* communicator;   ///< `collective`: at this communicator
+    };
+    std::uint64_t at = 0;  ///< `wait`: has finished so many; `collective`: its sequence number
+  };
+  /// Called when the stream gets there, with the date.
+  using Action = std::function<void(double)>;
+
+  void belong_to(SimDevice& device, Lane lane) { device_ = &device, lane_ = lane; }
+  SimDevice& device() { return *device_; }
+  Lane lane() const { return lane_; }
+
+  void push(Entry);
+  void act(Label, double from, Action);
+  void launch(Label, double from, double seconds, const Op& op, bool numerics);
+
+  /// The position of the next event; marks the last entry.
+  std::uint64_t record();
+  bool has_finished(std::uint64_t at) const { return finished_ >= at; }
+  double clock() const { return clock_; }
+
+  /// The collective at the head is over.
+  void end_collective(double date);
+
+ private:
+  void pump();
+  void start_batch();
+  void end_batch(std::size_t entries);
+  void finish(std::size_t entries, double date);
+
+  struct Waiter {
+    std::uint64_t at;
+    Stream* stream;
+  };
+  SimDevice* device_ = nullptr;
+  Lane lane_ = Lane::compute;
+  std::deque<Entry> queue_;
+  std::deque<Op> ops_;           // of `run` entries, with numerics
+  std::deque<Action> actions_;   // of `action` entries
+  std::vector<Waiter> waiters_;  // streams that wait for this one
+  std::uint64_t enqueued_ = 0, finished_ = 0;
+  double clock_ = 0;             // when the last finished entry ended
+  bool idle_ = true;
+};
+
+}  // namespace shardsim::simgrid_backend

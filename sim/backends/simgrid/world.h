@@ -1,0 +1,56 @@
+// World: what all ranks of one simulation share: the first error, and the timers that stop when there is one.
+#pragma once
+#include <simgrid/kernel/Timer.hpp>
+#include <simgrid/s4u/Engine.hpp>
+
+#include <exception>
+#include <vector>
+
+#include "core/issue_order.h"
+
+namespace shardsim::simgrid_backend {
+
+class SimDevice;
+
+/// Thrown in a rank's actor when another one has failed: unwinds its body, is reported by nobody.
+struct Aborted {};
+
+class World {
+ public:
+  bool failed() const { return error_ != nullptr; }
+  /// Keeps the first error and wakes every rank, so that the engine comes to its end.
+  void fail(std::exception_ptr);
+  std::exception_ptr error() const { return error_; }
+
+  /// Calls f at the date, outside all actors, unless something has failed by then. A date that has come is now.
+  template <class F>
+  void at(double date, F f) {
+    if (date <= simgrid::s4u::Engine::get_clock()) {
+      guarded(f);
+      return;
+    }
+    simgrid::kernel::timer::Timer::set(date, [this, f] { guarded(f); });
+  }
+  /// The same, but never before the caller has returned.
+  template <class F>
+  void later(double date, F f) {
+    simgrid::kernel::timer::Timer::set(date, [this, f] { guarded(f); });
+  }
+
+  std::vector<SimDevice*> devices;
+  IssueOrder order;
+
+ private:
+  template <class F>
+  void guarded(const F& f) {
+    if (failed()) return;
+    try {
+      f();
+    } catch (...) {
+      fail(std::current_exception());
+    }
+  }
+  std::exception_ptr error_;
+};
+
+}  // namespace shardsim::simgrid_backend

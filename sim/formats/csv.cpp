@@ -1,0 +1,72 @@
+// CSV files of a run.
+#include "formats/csv.h"
+
+#include <algorithm>
+#include <charconv>
+#include <cmath>
+#include <ostream>
+
+namespace shardsim::formats {
+namespace {
+
+/// In quotes where a comma, quote or line break would break the row.
+std::string field(const std::string& text) {
+  if (text.find_first_of(",\"\n\r") == std::string::npos) return text;
+  std::string out = "\"";
+  for (char c : text) out += c == '"' ? "\"\"" : std::string(1, c);
+  return out + "\"";
+}
+
+}  // namespace
+
+std::string number_text(double value) {
+  if (std::isnan(value)) return "nan";  // to_chars would tell -nan from nan
+  char text[32];
+  const auto end = std::to_chars(text, text + sizeof text, value).ptr;
+  return {text, end};
+}
+
+void write_steps_header(std::ostream& out) { out << "scheme,step,loss,begin_seconds,end_seconds\n"; }
+
+void write_steps(std::ostream& out, const std::string& scheme, const std::vector<double>& losses, const std::vector<double>& begin,
+                 const std::vector<double>& end) {
+  for (std::size_t step = 0; step < end.size(); ++step)
+    out << field(scheme) << ',' << step << ',' << (step < losses.size() ? number_text(losses[step]) : "") << ','
+        << number_text(begin[step]) << ',' << number_text(end[step]) << '\n';
+}
+
+void write_memory_header(std::ostream& out) { out << "rank,seconds,band,unit,cause,bytes,held_in_band,held\n"; }
+
+void write_memory(std::ostream& out, int rank, const std::vector<LedgerEntry>& entries) {
+  std::vector<LedgerEntry> sorted = entries;
+  std::stable_sort(sorted.begin(), sorted.end(), [](const auto& a, const auto& b) { return a.seconds < b.seconds; });
+  std::int64_t in_band[band_count] = {}, held = 0;
+  for (const LedgerEntry& entry : sorted) {
+    in_band[unsigned(entry.band)] += entry.bytes, held += entry.bytes;
+    out << rank << ',' << number_text(entry.seconds) << ',' << name_of(entry.band) << ',' << entry.unit << ','
+        << name_of(entry.cause) << ',' << entry.bytes << ',' << in_band[unsigned(entry.band)] << ',' << held << '\n';
+  }
+}
+
+void write_collectives_header(std::ostream& out) {
+  out << "rank,stream,verb,unit,begin_seconds,end_seconds,buffer_bytes,sent_bytes,payload\n";
+}
+
+void write_collectives(std::ostream& out, int rank, const std::vector<Span>& spans) {
+  std::vector<Span> sorted;
+  std::copy_if(spans.begin(), spans.end(), std::back_inserter(sorted),
+               [](const Span& span) { return span.op == Span::collective; });
+  std::stable_sort(sorted.begin(), sorted.end(), [](const Span& a, const Span& b) { return a.begin < b.begin; });
+  for (const Span& span : sorted)
+    out << rank << ',' << name_of(span.lane) << ',' << name_of(span.verb) << ',' << span.unit << ',' << number_text(span.begin)
+        << ',' << number_text(span.end) << ',' << span.size << ',' << span.bytes << ',' << (span.control ? "control" : "data")
+        << '\n';
+}
+
+void write_links_header(std::ostream& out) { out << "link,bytes\n"; }
+
+void write_link(std::ostream& out, const std::string& link, double bytes) {
+  out << field(link) << ',' << number_text(bytes) << '\n';
+}
+
+}  // namespace shardsim::formats

@@ -1,0 +1,34 @@
+// CSV files of a run: steps, memory, collectives and links. One header line; seconds and bytes as plain numbers.
+#pragma once
+#include <iosfwd>
+#include <string>
+#include <vector>
+
+#include "core/ledger.h"
+#include "core/recorder.h"
+
+namespace shardsim::formats {
+
+/// The shortest text that reads back as the same double; "nan", "inf" and "-inf".
+std::string number_text(double);
+
+/// scheme,step,loss,begin_seconds,end_seconds; an empty loss where there is no arithmetic. `losses` may be empty.
+void write_steps_header(std::ostream&);
+void write_steps(std::ostream&, const std::string& scheme, const std::vector<double>& losses, const std::vector<double>& begin,
+                 const std::vector<double>& end);
+
+/// rank,seconds,band,unit,cause,bytes,held_in_band,held: every allocation (bytes > 0) and release (bytes < 0), in time order, and
+/// what the rank holds after it. Unit -1: no unit.
+void write_memory_header(std::ostream&);
+void write_memory(std::ostream&, int rank, const std::vector<LedgerEntry>&);
+
+/// rank,stream,verb,unit,begin_seconds,end_seconds,buffer_bytes,sent_bytes,payload: every collective, in time order; payload is
+/// data or control.
+void write_collectives_header(std::ostream&);
+void write_collectives(std::ostream&, int rank, const std::vector<Span>&);
+
+/// link,bytes: what crossed each link in the whole run.
+void write_links_header(std::ostream&);
+void write_link(std::ostream&, const std::string& link, double bytes);
+
+}  // namespace shardsim::formats
