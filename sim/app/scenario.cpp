@@ -82,7 +82,9 @@ Scenario read_scenario(const fs::path& file, const std::vector<std::string>& ove
   scenario.world = int(integer_of(root.need("world", "world: 8"), 1, 1 << 20));
   const std::vector<std::string> backends = {"simgrid", "threads"};
   if (const YamlNode* node = root.find("backend")) scenario.backend = backends[choice_of(*node, backends)];
-  scenario.platform = find_platform(root.need("platform", "platform: platforms/NAME.xml"), scenario);
+  // Threads are the machine at hand: they need no platform, but a wrong one is still wrong.
+  if (scenario.backend == "simgrid" || root.find("platform"))
+    scenario.platform = find_platform(root.need("platform", "platform: platforms/NAME.xml"), scenario);
 
   read_knobs(root, scenario, defaults);
   read_model_and_data(root, scenario, defaults);

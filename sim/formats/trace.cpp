@@ -37,7 +37,7 @@ class Writer {
 
   void counter(int rank, long long at_ns, const std::int64_t (&held)[band_count]) {
     begin();
-    out_ << R"({"ph": "C", "name": "memory (bytes)", "pid": )" << rank << R"(, "tid": 0, "ts": )" << microseconds(at_ns)
+    out_ << R"({"ph": "C", "name": "memory by band", "pid": )" << rank << R"(, "tid": 0, "ts": )" << microseconds(at_ns)
          << R"(, "args": {)";
     for (int band = 0; band < band_count; ++band)
       out_ << (band ? ", " : "") << '"' << name_of(Band(band)) << R"(": )" << held[band];

@@ -20,7 +20,7 @@ LIBRARIES = {
     r"yaml-cpp/": (["app"], ""),
     r"pugixml": (["app", "backends/simgrid"], ""),
     r"nlohmann/": (["app", "formats", "tests"], ""),
-    r"CLI/": (["tools"], ""),
+    r"CLI/": (["app"], ".cpp"),
     r"doctest/": (["tests"], ""),
 }
 

@@ -1,0 +1,71 @@
+// Expectations: a figure by its key, and the comparison.
+#include "app/expectations.h"
+
+#include <cmath>
+
+#include "app/scenario_parts.h"
+#include "formats/csv.h"
+
+namespace shardsim {
+namespace {
+
+using formats::Figures;
+
+double figure(const Figures& f, const std::string& key) {
+  if (key == "traffic") return f.traffic_units;
+  if (key == "resident_bytes_per_param") return f.per_parameter(double(f.resident_bytes.max));
+  if (key == "model_state_peak_bytes_per_param") return f.per_parameter(double(f.model_state_peak_bytes.max));
+  if (key == "bytes_sent_per_rank_per_step") return f.bytes_sent.max;
+  if (key == "control_bytes_per_rank_per_step") return f.control_bytes.max;
+  if (key == "resident_bytes") return double(f.resident_bytes.max);
+  if (key == "model_state_peak_bytes") return double(f.model_state_peak_bytes.max);
+  if (key == "peak_bytes") return double(f.peak_bytes.max);
+  if (key == "step_seconds") return f.step_seconds.max;
+  if (key == "compute_seconds") return f.compute_seconds.max;
+  if (key == "exposed_comm_seconds") return f.exposed_comm_seconds.max;
+  if (key == "loss_first") return f.losses.empty() ? NAN : f.losses.front();
+  if (key == "loss_last") return f.losses.empty() ? NAN : f.losses.back();
+  if (key == "parameters") return double(f.parameters);
+  return double(f.padding);
+}
+
+std::string place(const Scenario& scenario, int line) {
+  return line > 0 ? scenario.file.string() + ":" + std::to_string(line) : std::string("--set");
+}
+
+}  // namespace
+
+std::vector<std::string> missed_expectations(const Scenario& scenario, const std::vector<Figures>& all) {
+  std::vector<std::string> misses;
+  for (const Figures& figures : all) {
+    const auto expected = scenario.expect.find(figures.scheme);
+    if (expected == scenario.expect.end()) continue;
+    for (const Expectation& e : expected->second) {
+      const double found = figure(figures, e.key);
+      // Ratios are rounded once or twice; anything beyond that is a difference.
+      if (std::abs(found - e.value) <= std::abs(e.value) * (e.within > 0 ? e.within : 1e-12)) continue;
+      std::string text =
+          place(scenario, e.line) + ": " + figures.scheme + "." + e.key + ": expected " + formats::number_text(e.value);
+      if (e.within > 0) text += " within " + formats::number_text(e.within * 100) + "%";
+      text += std::isnan(found) && figures.losses.empty() ? ", but there is no loss without numerics"
+                                                          : ", found " + formats::number_text(found);
+      if (figures.padding > 0 && e.key != "padding")
+        text += " (" + std::to_string(figures.padding) + " parameters of padding are part of it)";
+      misses.push_back(text);
+    }
+  }
+  if (!scenario.expect_equal_theta) return misses;
+  for (const Figures& figures : all) {
+    if (!figures.theta_hash) {
+      misses.push_back(scenario.file.string() + ": theta: expected equal, but there is no theta without numerics");
+      break;
+    }
+    if (*figures.theta_hash != *all.front().theta_hash)
+      misses.push_back(scenario.file.string() + ": theta: expected equal, but " + all.front().scheme + " has " +
+                       formats::hash_text(*all.front().theta_hash) + " and " + figures.scheme + " has " +
+                       formats::hash_text(*figures.theta_hash));
+  }
+  return misses;
+}
+
+}  // namespace shardsim

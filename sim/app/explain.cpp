@@ -1,0 +1,162 @@
+// Explain: the text about schemes, platforms and GPUs.
+#include "app/explain.h"
+
+#include <map>
+#include <pugixml.hpp>
+
+#include "app/scenario_parts.h"
+#include "app/table.h"
+#include "core/formulas.h"
+
+namespace shardsim {
+namespace {
+
+std::string padded(const std::string& text, std::size_t columns) {
+  return text + std::string(text.size() < columns ? columns - text.size() : 1, ' ');
+}
+
+std::string flags(ShardSet shard) {
+  std::string kept, cut;
+  for (Band band : {Band::param, Band::grad, Band::opt}) {
+    std::string& list = shard.has(band) ? cut : kept;
+    list += (list.empty() ? "" : ", ") + std::string(name_of(band));
+  }
+  return "keeps its slice only of: " + (cut.empty() ? "nothing" : cut) +
+         "\nkeeps in full:           " + (kept.empty() ? "nothing" : kept) + "\n";
+}
+
+std::string closed_forms(ShardSet shard) {
+  constexpr int n = 8;
+  const Precision fp32, mixed{Dtype::bf16, Dtype::bf16, Dtype::bf16};
+  std::string text =
+      "Closed forms of these flags at N = 8, one micro-batch, gradients resident:\n"
+      "                                   fp32 (4 + 4 + 8)   bf16 (2 + 2 + 12)\n";
+  const auto row = [&](const char* name, double (*value)(ShardSet, const Precision&)) {
+    text += padded(name, 35) + padded(decimal_text(value(shard, fp32)), 19) + decimal_text(value(shard, mixed)) + "\n";
+  };
+  row("traffic per step, P(N-1)/N", [](ShardSet s, const Precision& p) { return formulas::traffic_units(s, p, 1); });
+  row("resident, bytes per parameter", [](ShardSet s, const Precision& p) { return formulas::resident_bytes(s, p, n, true); });
+  row("table's peak, bytes per parameter",
+      [](ShardSet s, const Precision& p) { return formulas::table_peak_bytes(s, p, n, true); });
+  return text;
+}
+
+struct VerbText {
+  const char *call, *text;
+};
+constexpr VerbText verb_texts[] = {
+    {"forward(", "computes a unit; needs its full parameters"},
+    {"backward(", "computes a unit's gradient, in full; needs its full parameters"},
+    {"all_reduce(", "sums the full gradient over all ranks; sends 2 (N-1)/N of it"},
+    {"reduce_scatter(", "sums the owned slice of the gradient over all ranks; sends (N-1)/N of it"},
+    {"all_gather(", "collects a unit's full parameters from their owners; sends (N-1)/N of them"},
+    {"release(", "ends the loan of a gathered unit"},
+    {"clip(", "scales the gradient by its global norm; nothing when clipping is off"},
+    {"adam(", "updates every owned slice"},
+};
+
+/// The verbs that the source calls. A scheme that inherits its step() names none, and gets them all.
+std::string verbs(const std::string& source) {
+  const bool has_step = source.find("void step()") != std::string::npos;
+  std::string text = has_step ? "The verbs of its step():\n" : "Its step() is inherited; the verbs are:\n";
+  for (const VerbText& verb : verb_texts) {
+    const std::size_t at = source.find(std::string(" ") + verb.call);
+    if (!has_step || at != std::string::npos) text += "  " + padded(std::string(verb.call) + ")", 17) + verb.text + "\n";
+  }
+  return text;
+}
+
+/// The facts of the hosts that have a `gpu` property: GPU by name, and how many there are.
+struct GpuKind {
+  int count = 0;
+  std::map<std::string, std::string> facts;
+};
+using GpuKinds = std::map<std::string, GpuKind>;
+
+struct Collector : pugi::xml_tree_walker {
+  GpuKinds kinds;
+  bool for_each(pugi::xml_node& node) override {
+    std::map<std::string, std::string> facts;
+    for (pugi::xml_node prop : node.children("prop")) facts[prop.attribute("id").value()] = prop.attribute("value").value();
+    if (!facts.count("gpu")) return true;
+    GpuKind& kind = kinds[facts["gpu"]];
+    ++kind.count;
+    kind.facts = std::move(facts);
+    return true;
+  }
+};
+
+struct PlatformFacts {
+  std::string comment;
+  GpuKinds kinds;
+};
+
+PlatformFacts read_facts(const std::string& name) {
+  pugi::xml_document document;
+  Collector collector;
+  PlatformFacts facts;
+  const auto file = platforms_folder() / (name + ".xml");
+  if (!document.load_file(file.c_str(), pugi::parse_default | pugi::parse_comments)) return {"is not readable XML", {}};
+  document.traverse(collector);
+  facts.kinds = std::move(collector.kinds);
+  for (pugi::xml_node node : document.children())
+    if (node.type() == pugi::node_comment && facts.comment.empty()) facts.comment = node.value();
+  // The first sentence, on one line.
+  std::string line;
+  for (char c : facts.comment)
+    if (c != '\n' && (c != ' ' || (!line.empty() && line.back() != ' '))) line += c;
+    else if (c == '\n' && !line.empty() && line.back() != ' ') line += ' ';
+  facts.comment = line.substr(0, line.find(". "));
+  while (!facts.comment.empty() && (facts.comment.back() == ' ' || facts.comment.back() == '.')) facts.comment.pop_back();
+  return facts;
+}
+
+}  // namespace
+
+std::string explain_scheme(const SchemeEntry& entry) {
+  const ShardSet shard = entry.make()->shard();
+  return entry.name + ": " + entry.summary + "\n\n" + flags(shard) + "\n" + closed_forms(shard) + "\n" + verbs(entry.source) +
+         "\n" + entry.source + (entry.source.ends_with('\n') ? "" : "\n");
+}
+
+std::string list_schemes(const Registry& registry) {
+  std::string text;
+  for (const SchemeEntry& entry : registry.entries()) text += padded(entry.name, 14) + entry.summary + "\n";
+  return text;
+}
+
+std::string list_models() {
+  return "mlp           multi-layer perceptron: {kind: mlp, widths: [in, hidden..., out], activation: tanh, loss: mse}\n";
+}
+
+std::string list_platforms() {
+  std::string text;
+  for (const std::string& name : shipped_platforms()) {
+    const PlatformFacts facts = read_facts(name);
+    std::string gpus;
+    for (const auto& [gpu, kind] : facts.kinds) gpus += (gpus.empty() ? "" : ", ") + std::to_string(kind.count) + " x " + gpu;
+    text += padded(name, 28) + gpus + (facts.comment.empty() ? "" : "; " + facts.comment) + "\n";
+  }
+  return text.empty() ? "no platforms in " + platforms_folder().string() + "\n" : text;
+}
+
+std::string list_gpus() {
+  std::map<std::string, std::string> lines;
+  for (const std::string& name : shipped_platforms())
+    for (const auto& [gpu, kind] : read_facts(name).kinds) {
+      std::string& line = lines[gpu];
+      if (!line.empty()) {
+        line += ", " + name;
+        continue;
+      }
+      for (const char* fact : {"memory", "memory_bandwidth", "fp32_flops", "bf16_flops"})
+        if (const auto found = kind.facts.find(fact); found != kind.facts.end())
+          line += std::string(fact) + " " + found->second + ", ";
+      line += "in " + name;
+    }
+  std::string text;
+  for (const auto& [gpu, line] : lines) text += padded(gpu, 22) + line + "\n";
+  return text.empty() ? "no GPUs in " + platforms_folder().string() + "\n" : text;
+}
+
+}  // namespace shardsim

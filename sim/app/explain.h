@@ -1,0 +1,18 @@
+// Explain: what `shardsim explain` and `shardsim list` print.
+#pragma once
+#include <string>
+
+#include "core/registry.h"
+
+namespace shardsim {
+
+/// A scheme's summary, flags, closed forms, verbs and source.
+std::string explain_scheme(const SchemeEntry&);
+
+std::string list_schemes(const Registry&);
+std::string list_models();
+/// The shipped platforms, and the GPUs that they describe.
+std::string list_platforms();
+std::string list_gpus();
+
+}  // namespace shardsim

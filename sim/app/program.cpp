@@ -1,0 +1,168 @@
+// The program `shardsim`: run, explain and list.
+#include "app/program.h"
+
+#include <unistd.h>
+
+#include <CLI/CLI.hpp>
+#include <cstdio>
+#include <iostream>
+#include <new>
+
+#include "app/expectations.h"
+#include "app/explain.h"
+#include "app/metrics.h"
+#include "app/results_folder.h"
+#include "app/run.h"
+#include "app/scenario.h"
+#include "app/table.h"
+#include "app/yaml_reader.h"
+
+#ifndef SHARDSIM_VERSION
+#define SHARDSIM_VERSION "0.1.0"
+#endif
+
+namespace shardsim {
+namespace {
+
+enum ExitCode { fine = 0, missed = 1, wrong_input = 2, illegal_step = 3, our_error = 4, was_interrupted = 130 };
+
+struct RunOptions {
+  std::string scenario, folder, backend;
+  std::vector<std::string> overrides;
+  bool quiet = false, json = false;
+};
+
+/// A line on stderr that is rewritten in place; nothing if stderr is not a terminal.
+class ProgressLine {
+ public:
+  explicit ProgressLine(bool quiet) : shown_(!quiet && ::isatty(STDERR_FILENO)) {}
+  ~ProgressLine() { clear(); }
+  Progress for_scheme(const std::string& scheme) {
+    if (!shown_) return {};
+    return [this, scheme](int step, int steps, double seconds) {
+      std::fprintf(stderr, "\r\033[K%s: step %d of %d, %s", scheme.c_str(), step, steps, time_text(seconds).c_str());
+      dirty_ = true;
+    };
+  }
+  void clear() {
+    if (dirty_) std::fputs("\r\033[K", stderr);
+    dirty_ = false;
+  }
+
+ private:
+  bool shown_, dirty_ = false;
+};
+
+bool wants_colour() {
+  const char* no_colour = std::getenv("NO_COLOR");
+  return ::isatty(STDOUT_FILENO) && (!no_colour || !*no_colour);
+}
+
+int run(const RunOptions& options, const Registry& registry) {
+  std::vector<std::string> overrides = options.overrides;
+  if (!options.backend.empty()) overrides.push_back("backend=" + options.backend);
+  const Scenario scenario = read_scenario(options.scenario, overrides, registry);
+  const std::filesystem::path place =
+      options.folder.empty() ? std::filesystem::path("results") / scenario.file.stem() : std::filesystem::path(options.folder);
+  const ResultsFolder folder(place);
+
+  catch_interrupts();
+  std::vector<SchemeResult> results;
+  std::vector<formats::Figures> figures;
+  ProgressLine progress(options.quiet);
+  bool stopped = false;
+  for (const std::string& name : scenario.schemes) {
+    SchemeResult result = run_scheme(scenario, *registry.find(name), progress.for_scheme(name));
+    progress.clear();
+    stopped = result.interrupted || interrupted();
+    if (result.steps > 0) {
+      figures.push_back(measure(scenario, result));
+      results.push_back(std::move(result));
+    }
+    if (stopped) break;
+  }
+  if (!results.empty()) folder.write(scenario, results, figures);
+
+  if (options.json) {
+    formats::write_summary(std::cout, facts_of(scenario), figures);
+  } else if (!options.quiet) {
+    std::cout << table_text(scenario, results, figures, wants_colour());
+    if (!results.empty()) std::cout << "Results: " << place.string() << "\n";
+  }
+  std::cout.flush();
+  if (stopped) {
+    std::cerr << "interrupted; " << (results.empty() ? "nothing was finished" : "what was finished is in " + place.string())
+              << "\n";
+    return was_interrupted;
+  }
+  const std::vector<std::string> misses = missed_expectations(scenario, figures);
+  for (const std::string& miss : misses) std::cerr << miss << "\n";
+  return misses.empty() ? fine : missed;
+}
+
+int explain(const std::string& scheme, const Registry& registry) {
+  const SchemeEntry* entry = registry.find(scheme);
+  if (!entry) {
+    std::string known;
+    for (const SchemeEntry& each : registry.entries()) known += (known.empty() ? "" : ", ") + each.name;
+    throw ScenarioError("there is no scheme " + quoted(scheme) + "; known schemes: " + known);
+  }
+  std::cout << explain_scheme(*entry);
+  return fine;
+}
+
+int list(const std::string& what, const Registry& registry) {
+  std::cout << (what == "schemes"     ? list_schemes(registry)
+                : what == "platforms" ? list_platforms()
+                : what == "gpus"      ? list_gpus()
+                                      : list_models());
+  return fine;
+}
+
+}  // namespace
+
+int run_program(int argc, const char* const* argv, const Registry& registry) {
+  CLI::App app{"shardsim: a discrete-event cluster simulator for data-parallel training", "shardsim"};
+  app.set_version_flag("--version", "shardsim " SHARDSIM_VERSION);
+  app.require_subcommand(1);
+  app.footer("Exit codes: 0 fine, 1 an expectation was missed, 2 the input is wrong, 3 a scheme's program is illegal.");
+
+  RunOptions options;
+  CLI::App* run_command = app.add_subcommand("run", "Run the schemes of a scenario; print the table and write the results");
+  run_command->add_option("SCENARIO", options.scenario, "YAML file")->required();
+  run_command->add_option("-o,--output", options.folder, "Folder for the results (default: results/<name of the scenario file>)");
+  run_command->add_option("--set", options.overrides, "Override a key of the scenario, as in --set batch.micro=4; may be repeated")
+      ->type_name("KEY=VALUE")
+      ->allow_extra_args(false);
+  run_command->add_option("--backend", options.backend, "What carries out the run")->check(CLI::IsMember({"simgrid", "threads"}));
+  run_command->add_flag("--quiet", options.quiet, "Print neither the table nor progress");
+  run_command->add_flag("--json", options.json, "Print summary.json instead of the table");
+
+  std::string scheme, listed;
+  CLI::App* explain_command = app.add_subcommand("explain", "Show what a scheme keeps, moves and does, and its source");
+  explain_command->add_option("SCHEME", scheme)->required();
+  CLI::App* list_command = app.add_subcommand("list", "List what this program knows");
+  list_command->add_option("WHAT", listed)->required()->check(CLI::IsMember({"schemes", "platforms", "models", "gpus"}));
+
+  try {
+    app.parse(argc, argv);
+  } catch (const CLI::ParseError& error) { return app.exit(error) == 0 ? fine : wrong_input; }
+  try {
+    if (run_command->parsed()) return run(options, registry);
+    return explain_command->parsed() ? explain(scheme, registry) : list(listed, registry);
+  } catch (const ScenarioError& error) {
+    std::cerr << error.what() << "\n";
+    return wrong_input;
+  } catch (const IllegalStep& error) {
+    std::cerr << error.what() << "\n";
+    return illegal_step;
+  } catch (const std::bad_alloc&) {
+    std::cerr << options.scenario << ": numerics: the numbers do not fit into this machine's memory; use numerics: off or a twin\n";
+    return wrong_input;
+  } catch (const std::exception& error) {
+    std::cerr << "shardsim: internal error: " << error.what() << "\n";
+    return our_error;
+  }
+}
+
+}  // namespace shardsim

@@ -1,0 +1,245 @@
+// Table: two blocks of columns, then the notes.
+#include "app/table.h"
+
+#include <cmath>
+#include <cstdio>
+#include <map>
+#include <set>
+
+#include "app/metrics.h"
+#include "core/formulas.h"
+
+namespace shardsim {
+namespace {
+
+using formats::Figures;
+
+constexpr std::size_t width = 100;
+
+template <class... Values>
+std::string format(const char* pattern, Values... values) {
+  char text[256];
+  std::snprintf(text, sizeof text, pattern, values...);
+  return text;
+}
+
+std::string left(const std::string& text, std::size_t columns) {
+  return text.size() < columns ? text + std::string(columns - text.size(), ' ') : text;
+}
+std::string right(const std::string& text, std::size_t columns) {
+  return text.size() < columns ? std::string(columns - text.size(), ' ') + text : text;
+}
+
+/// `text` broken at spaces; the lines after the first are indented.
+std::string wrapped(const std::string& text, std::size_t indent) {
+  std::string out, line;
+  for (std::size_t at = 0; at < text.size();) {
+    const std::size_t space = std::min(text.find(' ', at), text.size());
+    const std::string word = text.substr(at, space - at);
+    if (!line.empty() && line.size() + 1 + word.size() > width) {
+      out += line + '\n';
+      line = std::string(indent, ' ') + word;
+    } else {
+      line += (at == 0 ? "" : " ") + word;
+    }
+    at = space + 1;
+  }
+  return out + line + '\n';
+}
+
+/// The two sides of the bar, the bar in a fixed column.
+std::string pair(double formula, double simulated) {
+  return right(decimal_text(formula), 10) + " | " + left(decimal_text(simulated), 9);
+}
+
+std::string units_text(const std::set<int>& units, int all) {
+  if (units.size() > 4 || (int(units.size()) == all && all > 1)) return format("%d of %d units", int(units.size()), all);
+  std::string text = units.size() == 1 ? "unit" : "units";
+  const char* separator = " ";
+  for (int unit : units) text += separator + std::to_string(unit), separator = ", ";
+  return text;
+}
+
+/// "2 param + 0.25 grad + 1.5 opt + 2 gathered of unit 0 (all_gather)": what has been held since bind, then the loans.
+std::string composition(const Figures& f, const std::vector<Part>& parts) {
+  struct Sum {
+    std::int64_t bytes = 0;
+    std::set<int> units;
+  };
+  std::map<std::tuple<bool, Band, Verb>, Sum> sums;
+  for (const Part& part : parts) {
+    Sum& sum = sums[{part.cause != Verb::bind, part.band, part.cause}];
+    sum.bytes += part.bytes;
+    if (part.unit >= 0) sum.units.insert(part.unit);
+  }
+  std::string text;
+  for (const auto& [key, sum] : sums) {
+    const auto& [loan, band, cause] = key;
+    text += (text.empty() ? "" : " + ") + decimal_text(f.per_parameter(double(sum.bytes))) + " " + name_of(band);
+    if (loan && !sum.units.empty()) text += " of " + units_text(sum.units, f.units);
+    if (loan) text += std::string(" (") + name_of(cause) + ")";
+  }
+  return text;
+}
+
+/// The closed forms of a scheme's flags, in this scenario.
+struct Closed {
+  double traffic, resident, peak;
+};
+Closed closed_forms(const Scenario& scenario, const SchemeResult& result) {
+  const Knobs& knobs = scenario.knobs;
+  return {result.world > 1 ? formulas::traffic_units(result.shard, knobs.precision, knobs.accumulation) : 0,
+          formulas::resident_bytes(result.shard, knobs.precision, result.world, knobs.grads_resident),
+          formulas::table_peak_bytes(result.shard, knobs.precision, result.world, knobs.grads_resident)};
+}
+
+bool differ(double formula, double simulated) { return decimal_text(formula) != decimal_text(simulated); }
+
+std::string head(const Scenario& scenario, const SchemeResult& first, const Figures& f) {
+  const Precision& p = scenario.knobs.precision;
+  std::string text = scenario.name + ": " + std::to_string(f.world) + (f.world == 1 ? " rank" : " ranks") + " (" + f.gpu + "), " +
+                     std::to_string(f.parameters) + " parameters of " + std::to_string(p.bytes_per_parameter(Band::param)) + " + " +
+                     std::to_string(p.bytes_per_parameter(Band::grad)) + " + " + std::to_string(p.bytes_per_parameter(Band::opt)) +
+                     " bytes in " + std::to_string(f.units) + (f.units == 1 ? " unit, " : " units, ") +
+                     std::to_string(scenario.steps) + (scenario.steps == 1 ? " step, " : " steps, ") + first.backend;
+  if (first.backend == "simgrid") text += std::string(" (") + name_of(scenario.fabric) + ")";
+  return wrapped(text, 2);
+}
+
+std::string memory_block(const Scenario& scenario, const std::vector<SchemeResult>& results, const std::vector<Figures>& all,
+                         std::size_t name) {
+  std::string text = left("", name) + "   traffic, P(N-1)/N       resident, B/param      model-state peak, B/param\n" +
+                     left("scheme", name) +
+                     "    formula | simulated     formula | simulated     formula | simulated     total peak\n";
+  for (std::size_t i = 0; i < all.size(); ++i) {
+    const Closed closed = closed_forms(scenario, results[i]);
+    const Figures& f = all[i];
+    text += left(f.scheme, name) + " " + pair(closed.traffic, f.traffic_units) + "  " +
+            pair(closed.resident, f.per_parameter(double(f.resident_bytes.max))) + "  " +
+            pair(closed.peak, f.per_parameter(double(f.model_state_peak_bytes.max))) +
+            right(bytes_text(double(f.peak_bytes.max)), 13) + "\n";
+  }
+  return text;
+}
+
+std::string time_block(const Scenario& scenario, const std::vector<Figures>& all, std::size_t name) {
+  std::string text = left("scheme", name) + "         step     compute   exposed communication   first loss    last loss   theta\n";
+  const auto loss = [](const Figures& f, double value) { return f.losses.empty() ? std::string("-") : format("%.6g", value); };
+  for (const Figures& f : all)
+    text += left(f.scheme, name) + " " + right(time_text(f.step_seconds.max), 12) + right(time_text(f.compute_seconds.max), 12) +
+            right(time_text(f.exposed_comm_seconds.max), 24) + right(loss(f, f.losses.empty() ? 0 : f.losses.front()), 13) +
+            right(loss(f, f.losses.empty() ? 0 : f.losses.back()), 13) + "   " +
+            (f.theta_hash ? formats::hash_text(*f.theta_hash).substr(0, 8) : "-") + "\n";
+  if (scenario.numerics == Numerics::twin)
+    text += format("Loss and theta are the twin's (widths of at most %lld).\n", (long long)scenario.twin_width);
+  return text;
+}
+
+std::string gap_notes(const Scenario& scenario, const SchemeResult& result, const Figures& f) {
+  const Closed closed = closed_forms(scenario, result);
+  std::string text;
+  if (differ(closed.traffic, f.traffic_units)) {
+    std::string moved;
+    for (const Movement& movement : movements(scenario, result))
+      moved += (moved.empty() ? "" : ", ") + std::string(name_of(movement.verb)) + " " + decimal_text(movement.units);
+    text += wrapped("  " + f.scheme + " traffic " + decimal_text(f.traffic_units) + ", formula " + decimal_text(closed.traffic) +
+                        ": buffers moved per step, in units of the model: " + (moved.empty() ? "none recorded" : moved),
+                    6);
+  }
+  const double resident = f.per_parameter(double(f.resident_bytes.max));
+  if (differ(closed.resident, resident))
+    text += wrapped("  " + f.scheme + " resident " + decimal_text(resident) + ", formula " + decimal_text(closed.resident) + ": " +
+                        decimal_text(resident) + " = " + composition(f, f.resident),
+                    6);
+  return text;
+}
+
+std::string theta_note(const std::vector<Figures>& all) {
+  std::map<std::uint64_t, std::string> groups;
+  for (const Figures& f : all)
+    if (f.theta_hash) groups[*f.theta_hash] += (groups[*f.theta_hash].empty() ? "" : ", ") + f.scheme;
+  if (groups.empty()) return "theta: none, numerics are off.\n";
+  if (groups.size() == 1)
+    return wrapped("theta: " + formats::hash_text(groups.begin()->first) +
+                       (all.size() > 1 ? ", the same bits in " + groups.begin()->second : "") + ".",
+                   2);
+  std::string text = "theta differs:";
+  for (const Figures& f : all)
+    if (f.theta_hash && !groups[*f.theta_hash].empty()) {
+      text += " " + formats::hash_text(*f.theta_hash) + " in " + groups[*f.theta_hash] + ";";
+      groups[*f.theta_hash].clear();
+    }
+  text.back() = '.';
+  return wrapped(text, 2);
+}
+
+std::string run_notes(const Scenario& scenario, const std::vector<Figures>& all) {
+  std::string text;
+  for (const Figures& f : all) {
+    if (f.diverged_step)
+      text += wrapped(f.scheme + " diverged: its loss is not finite from step " + std::to_string(*f.diverged_step) + " on.", 2);
+    if (f.gpu_memory > 0 && f.peak_bytes.max > f.gpu_memory)
+      text += wrapped(f.scheme + " does not fit: its peak of " + bytes_text(double(f.peak_bytes.max)) + " is more than the " +
+                          bytes_text(double(f.gpu_memory)) + " of a " + f.gpu + ".",
+                      2);
+    if (f.interrupted) text += f.scheme + " was interrupted after " + std::to_string(f.steps) + " steps.\n";
+  }
+  if (all.front().padding > 0)
+    text += wrapped(
+        format("Padding: %lld parameters (%.3g %%), so that %d ranks cut every unit into equal slices; counted in all simulated "
+               "figures.",
+               (long long)all.front().padding, 100.0 * double(all.front().padding) / double(all.front().parameters),
+               all.front().world),
+        2);
+  std::string defaults;
+  for (const std::string& used : scenario.defaults_used) defaults += (defaults.empty() ? "" : "; ") + used;
+  if (!defaults.empty()) text += wrapped("Defaults used: " + defaults + ".", 2);
+  return text;
+}
+
+}  // namespace
+
+std::string decimal_text(double value) {
+  std::string text = format("%.4f", value);
+  text.erase(text.find_last_not_of('0') + 1);
+  if (text.back() == '.') text.pop_back();
+  return text == "-0" ? "0" : text;
+}
+
+std::string bytes_text(double bytes) {
+  if (bytes < 1024) return format("%.0f B", bytes);
+  int power = -1;
+  for (; bytes >= 1024 && power < 3; bytes /= 1024) ++power;
+  return format("%.2f %ciB", bytes, "KMGT"[power]);
+}
+
+std::string time_text(double seconds) {
+  if (seconds == 0) return "0 s";
+  if (seconds >= 1) return format("%.3f s", seconds);
+  if (seconds >= 1e-3) return format("%.3f ms", seconds * 1e3);
+  return seconds >= 1e-6 ? format("%.3f us", seconds * 1e6) : format("%.3g ns", seconds * 1e9);
+}
+
+std::string table_text(const Scenario& scenario, const std::vector<SchemeResult>& results, const std::vector<Figures>& all,
+                       bool colour) {
+  if (all.empty()) return "No scheme has finished a step.\n";
+  const std::string bold = colour ? "\033[1m" : "", plain = colour ? "\033[0m" : "";
+  std::size_t name = 7;
+  for (const Figures& f : all) name = std::max(name, f.scheme.size());
+  std::string text = bold + head(scenario, results.front(), all.front()) + plain + "\n" +
+                     memory_block(scenario, results, all, name) + "\n" + time_block(scenario, all, name) + "\n" + bold +
+                     "Held at the model-state peak, in bytes per parameter:" + plain + "\n";
+  std::string gaps;
+  for (std::size_t i = 0; i < all.size(); ++i) {
+    const Figures& f = all[i];
+    const double peak = f.per_parameter(double(f.model_state_peak_bytes.max)), formula = closed_forms(scenario, results[i]).peak;
+    text += wrapped("  " + left(f.scheme, name) + " " + decimal_text(peak) + " = " + composition(f, f.model_state_peak.parts) +
+                        (differ(formula, peak) ? "; the formula says " + decimal_text(formula) : ""),
+                    name + 5);
+    gaps += gap_notes(scenario, results[i], f);
+  }
+  if (!gaps.empty()) text += bold + "Where simulated differs from formula:" + plain + "\n" + gaps;
+  return text + "\n" + theta_note(all) + run_notes(scenario, all);
+}
+
+}  // namespace shardsim
