@@ -1,0 +1,241 @@
+// Every op against a plain restatement in double precision.
+#include <doctest/doctest.h>
+
+#include <cmath>
+#include <functional>
+
+#include "numerics/buffer.h"
+#include "numerics/host.h"
+
+using namespace shardsim;
+using namespace shardsim::numerics_tests;
+
+namespace {
+
+constexpr std::int64_t sizes[] = {0, 1, 3, 17, 64};
+constexpr Dtype types[] = {Dtype::fp32, Dtype::bf16};
+
+/// Within a few roundings of the type, at the scale of the numbers that were added.
+void check_close(const std::vector<float>& actual, const std::vector<double>& expected, Dtype type, double scale = 1) {
+  REQUIRE(actual.size() == expected.size());
+  const double step = type == Dtype::fp32 ? std::ldexp(1, -24) : std::ldexp(1, -8);
+  for (std::size_t i = 0; i < actual.size(); ++i) {
+    CAPTURE(i);
+    CHECK(std::abs(actual[i] - expected[i]) <= 1.01 * step * std::abs(expected[i]) + 64 * std::ldexp(1, -24) * scale);
+  }
+}
+
+/// One correctly rounded operation: the bits are known.
+void check_equal(const std::vector<float>& actual, const std::vector<double>& expected, Dtype type) {
+  REQUIRE(actual.size() == expected.size());
+  for (std::size_t i = 0; i < actual.size(); ++i) CHECK(actual[i] == numerics::rounded(type, float(expected[i])));
+}
+
+void for_all(const std::function<void(Dtype, std::int64_t)>& body) {
+  for (Dtype type : types)
+    for (std::int64_t n : sizes) {
+      CAPTURE(name_of(type));
+      CAPTURE(n);
+      body(type, n);
+    }
+}
+
+}  // namespace
+
+TEST_CASE("a matrix product is the sum of products, with either side transposed, alone or added") {
+  numerics::fix_blocking();
+  for (Dtype type : types)
+    for (std::int64_t m : sizes)
+      for (std::int64_t n : sizes)
+        for (std::int64_t k : {1, 5, 33})
+          for (int how = 0; how < 8; ++how) {
+            const bool ta = how & 1, tb = how & 2, accumulate = how & 4;
+            CAPTURE(m);
+            CAPTURE(n);
+            CAPTURE(k);
+            CAPTURE(how);
+            Workbench bench(3);
+            const Tensor a = ta ? bench.matrix(k, m, type) : bench.matrix(m, k, type);
+            const Tensor b = tb ? bench.matrix(n, k, type) : bench.matrix(k, n, type);
+            const Tensor out = bench.matrix(m, n, type);
+            const auto x = values(a), y = values(b), before = values(out);
+            std::vector<double> expected;
+            for (std::int64_t i = 0; i < m; ++i)
+              for (std::int64_t j = 0; j < n; ++j) {
+                double sum = 0;
+                for (std::int64_t p = 0; p < k; ++p) sum += double(ta ? x[p * m + i] : x[i * k + p]) * (tb ? y[j * k + p] : y[p * n + j]);
+                expected.push_back(accumulate ? before[i * n + j] + sum : sum);
+              }
+            numerics::run(Matmul{a, b, out, ta, tb, accumulate});
+            check_close(values(out), expected, type, std::sqrt(double(k)));
+            CHECK(bench.margins_untouched());
+          }
+}
+
+TEST_CASE("a bias is added to every row") {
+  for_all([](Dtype type, std::int64_t n) {
+    Workbench bench(1);
+    const Tensor bias = bench.vector(n, type), x = bench.matrix(3, n, type);
+    const auto b = values(bias), before = values(x);
+    std::vector<double> expected;
+    for (std::int64_t i = 0; i < 3 * n; ++i) expected.push_back(double(before[i]) + b[i % n]);
+    numerics::run(AddBias{bias, x});
+    check_equal(values(x), expected, type);
+    CHECK(bench.margins_untouched());
+  });
+}
+
+TEST_CASE("rows are summed, alone or added to what is there") {
+  for_all([](Dtype type, std::int64_t n) {
+    for (bool accumulate : {false, true})
+      for (std::int64_t rows : {0, 1, 7}) {
+        Workbench bench(2);
+        const Tensor x = bench.matrix(rows, n, type), out = bench.vector(n, type);
+        const auto all = values(x), before = values(out);
+        std::vector<double> expected;
+        for (std::int64_t j = 0; j < n; ++j) {
+          double sum = accumulate ? before[j] : 0;
+          for (std::int64_t i = 0; i < rows; ++i) sum += all[i * n + j];
+          expected.push_back(sum);
+        }
+        numerics::run(SumRows{x, out, accumulate});
+        check_close(values(out), expected, type);
+        CHECK(bench.margins_untouched());
+      }
+  });
+}
+
+TEST_CASE("tanh and its gradient") {
+  for_all([](Dtype type, std::int64_t n) {
+    Workbench bench(5);
+    const Tensor x = bench.vector(n, type), y = bench.vector(n, type), dy = bench.vector(n, type);
+    const auto in = values(x), slope = values(dy);
+    std::vector<double> out, gradient;
+    for (float v : in) out.push_back(std::tanh(double(v)));
+    numerics::run(Tanh{x, y});
+    check_close(values(y), out, type);
+    const auto stored = values(y);
+    for (std::int64_t i = 0; i < n; ++i) gradient.push_back(slope[i] * (1 - double(stored[i]) * stored[i]));
+    numerics::run(TanhBackward{y, dy});
+    check_close(values(dy), gradient, type);
+    numerics::run(Tanh{x, x});  // in place
+    CHECK(values(x) == stored);
+    CHECK(bench.margins_untouched());
+  });
+}
+
+TEST_CASE("the loss is the mean square over micro-batches, and its gradient does not divide by them") {
+  for_all([](Dtype type, std::int64_t n) {
+    Workbench bench(4);
+    const Tensor pred = bench.matrix(1, n, type), target = bench.matrix(1, n, type), dpred = bench.matrix(1, n, type);
+    const Tensor loss = bench.vector(std::vector<float>{0.5f});
+    const auto p = values(pred), t = values(target);
+    double sum = 0;
+    std::vector<double> gradient;
+    for (std::int64_t i = 0; i < n; ++i) {
+      sum += (double(p[i]) - t[i]) * (double(p[i]) - t[i]);
+      gradient.push_back(2 * (double(p[i]) - t[i]) / double(n));
+    }
+    numerics::run(MseLoss{pred, target, dpred, loss, 3});
+    check_close(values(loss), {n ? 0.5 + sum / double(n) / 3 : 0.5}, Dtype::fp32);
+    check_close(values(dpred), gradient, type);
+    CHECK(bench.margins_untouched());
+  });
+}
+
+TEST_CASE("a copy converts to the type of its target") {
+  for (Dtype from : types)
+    for_all([from](Dtype to, std::int64_t n) {
+      Workbench bench(7);
+      const Tensor x = bench.vector(n, from), y = bench.vector(n, to);
+      std::vector<double> expected;
+      for (float v : values(x)) expected.push_back(v);
+      numerics::run(Copy{x, y});
+      check_equal(values(y), expected, to);
+      CHECK(bench.margins_untouched());
+    });
+}
+
+TEST_CASE("a sum of two vectors and a fill are rounded to the type") {
+  for_all([](Dtype type, std::int64_t n) {
+    Workbench bench(6);
+    const Tensor x = bench.vector(n, type), y = bench.vector(n, type);
+    const auto a = values(x), b = values(y);
+    std::vector<double> expected;
+    for (std::int64_t i = 0; i < n; ++i) expected.push_back(double(a[i]) + b[i]);
+    numerics::run(Add{x, y});
+    check_equal(values(y), expected, type);
+    numerics::run(Fill{y, 0.1f});
+    check_equal(values(y), std::vector<double>(std::size_t(n), double(0.1f)), type);
+    CHECK(bench.margins_untouched());
+  });
+}
+
+TEST_CASE("squares are summed on top of what is there") {
+  for_all([](Dtype type, std::int64_t n) {
+    Workbench bench(9);
+    const Tensor x = bench.vector(n, type), out = bench.vector(std::vector<float>{2.f});
+    double sum = 2;
+    for (float v : values(x)) sum += double(v) * v;
+    numerics::run(SumSquares{x, out});
+    check_close(values(out), {sum}, Dtype::fp32, double(n));
+  });
+}
+
+TEST_CASE("the clip factor brings the norm to its limit, and leaves smaller norms alone") {
+  Workbench bench;
+  const Tensor squares = bench.vector({9.f, 16.f, 0.f, 0.f}), factor = bench.vector(1);
+  numerics::run(ClipFactor{squares, factor, 2.5f, 1.f});  // norm 5
+  CHECK(values(factor) == std::vector<float>{0.5f});
+  numerics::run(ClipFactor{squares, factor, 2.5f, 0.25f});  // norm 1.25
+  CHECK(values(factor) == std::vector<float>{1.f});
+  numerics::run(ClipFactor{squares, factor, 5.f, 1.f});  // exactly at the limit
+  CHECK(values(factor) == std::vector<float>{1.f});
+}
+
+TEST_CASE("the squares of a norm are summed from member 1 around to member 0, as the ring sums chunk 0") {
+  Workbench bench;
+  // In fp32, 2^24 + 1 + 1 = 2^24, but 1 + 1 + 2^24 = 2^24 + 2.
+  const float big = 1 << 24;
+  const Tensor factor = bench.vector(1);
+  numerics::run(ClipFactor{bench.vector({big, 1.f, 1.f}), factor, 1.f, 1.f});
+  CHECK(values(factor) == std::vector<float>{1.f / std::sqrt(big + 2.f)});
+  numerics::run(ClipFactor{bench.vector({1.f, big, 1.f}), factor, 1.f, 1.f});
+  CHECK(values(factor) == std::vector<float>{1.f / std::sqrt(big)});
+}
+
+TEST_CASE("Adam moves as its formula says: moments, bias correction, eps outside the root, both decays, the factor") {
+  for (std::int64_t n : sizes)
+    for (Dtype type : types)
+      for (int how = 0; how < 8; ++how)
+        for (int t : {1, 10}) {
+          CAPTURE(n);
+          CAPTURE(how);
+          CAPTURE(t);
+          AdamRule rule{1e-2f, 0.9f, 0.99f, 1e-4f, how & 1 ? 0.1f : 0.f, (how & 2) != 0};
+          Workbench bench(11);
+          const Tensor grad = bench.vector(n, type), master = bench.vector(n), m = bench.vector(n), v = bench.squares(n);
+          const Tensor param = type == Dtype::fp32 ? master : bench.vector(n, type);
+          const Tensor factor = how & 4 ? bench.vector(std::vector<float>{0.5f}) : Tensor{};
+          const auto g0 = values(grad), w0 = values(master), m0 = values(m), v0 = values(v);
+          std::vector<double> w, moment, second;
+          for (std::int64_t i = 0; i < n; ++i) {
+            double g = g0[i] * 0.25 * (how & 4 ? 0.5 : 1.0);
+            if (!rule.decoupled) g += double(rule.weight_decay) * w0[i];
+            moment.push_back(rule.beta1 * double(m0[i]) + (1 - double(rule.beta1)) * g);
+            second.push_back(rule.beta2 * double(v0[i]) + (1 - double(rule.beta2)) * g * g);
+            double next = w0[i];
+            if (rule.decoupled) next -= double(rule.lr) * rule.weight_decay * w0[i];
+            const double first = moment.back() / (1 - std::pow(double(rule.beta1), t));
+            const double root = std::sqrt(second.back() / (1 - std::pow(double(rule.beta2), t)));
+            w.push_back(next - rule.lr * first / (root + rule.eps));
+          }
+          numerics::run(Adam{grad, factor, master, m, v, param, rule, 0.25f, t});
+          check_close(values(m), moment, Dtype::fp32);
+          check_close(values(v), second, Dtype::fp32);
+          check_close(values(master), w, Dtype::fp32, 4);
+          const auto stored = values(master);
+          check_equal(values(param), {stored.begin(), stored.end()}, type);
+          CHECK(bench.margins_untouched());
+        }
+}
