@@ -1,4 +1,5 @@
 # Run after a test program is linked: writes one CTest test for each of its doctest cases.
+cmake_minimum_required(VERSION 3.25)  # a script has no policies of its own; IN_LIST is one
 function(cases result)
   execute_process(COMMAND ${executable} --list-test-cases --no-intro --no-version ${ARGN}
     OUTPUT_VARIABLE output COMMAND_ERROR_IS_FATAL ANY)

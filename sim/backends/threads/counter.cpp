@@ -30,11 +30,11 @@ void Alarm::raise(std::exception_ptr error) noexcept {
 
 void Waiter::set(const Counter& on, std::uint64_t target) {
   target_.store(target, std::memory_order_relaxed);
-  on_.store(&on, std::memory_order_relaxed);
+  on_.store(&on, std::memory_order_release);
 }
 
 Waiter::Wait Waiter::glance() const {
-  const Counter* on = on_.load(std::memory_order_relaxed);
+  const Counter* on = on_.load(std::memory_order_acquire);  // the counter may be new
   return {on, target_.load(std::memory_order_relaxed), on ? on->glance() : 0};
 }
 

@@ -44,6 +44,7 @@ class Waiter {
     bool blocked() const { return on && value < target; }
     friend bool operator==(const Wait&, const Wait&) = default;
   };
+  /// For the thread that watches over the run, and gives nothing on to the others: it is ordered after what it sees.
   Wait glance() const;
 
  private:
