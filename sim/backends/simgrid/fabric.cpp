@@ -39,7 +39,11 @@ Ring& Network::ring(const Group& group) {
 
 Communicator& Network::communicator(const Group& group, Lane lane) {
   auto& communicator = communicators_[{group.first, group.stride, group.size, lane}];
-  if (!communicator) communicator = std::make_unique<Communicator>(*this, ring(group), lane);
+  if (!communicator) {
+    // In this order: creating an actor lets other ranks run, and they have to find the communicator.
+    communicator = std::make_unique<Communicator>(*this, ring(group), lane);
+    communicator->create_ring_members();
+  }
   return *communicator;
 }
 
@@ -54,11 +58,13 @@ std::map<std::string, double> Network::link_bytes() const {
 // ---- Communicator
 
 Communicator::Communicator(Network& network, Ring& ring, Lane lane)
-    : network_(network), ring_(ring), lane_(lane), issued_(ring.group.size) {
-  if (network.fidelity() != Fidelity::ring || ring.group.size == 1) return;
-  for (int member = 0; member < ring.group.size; ++member) {
+    : network_(network), ring_(ring), lane_(lane), issued_(ring.group.size) {}
+
+void Communicator::create_ring_members() {
+  if (network_.fidelity() != Fidelity::ring || ring_.group.size == 1) return;
+  for (int member = 0; member < ring_.group.size; ++member) {
     ring_starts_.push_back(sg::Semaphore::create(0));
-    sg::Actor::create("ring", network.platform().hosts[ring.group.rank(member)],
+    sg::Actor::create("ring", network_.platform().hosts[ring_.group.rank(member)],
                       [this, member, start = ring_starts_.back()] { run_ring_member(network_, *this, member, start); })
         ->daemonize();
   }
@@ -102,7 +108,9 @@ void Communicator::start_if_ready() {
     world.later(start, [this, start] { end(start); });
   } else if (network_.fidelity() == Fidelity::ring) {
     pending.left = ring_.group.size;
-    for (const auto& ring_start : ring_starts_) ring_start->release();
+    world.later(start, [this] {
+      for (const auto& ring_start : ring_starts_) ring_start->release();
+    });
   } else if (network_.fidelity() == Fidelity::coupled) {
     world.later(start + ring_.latency(pending.verb), [this] { start_transfers(); });
   } else {

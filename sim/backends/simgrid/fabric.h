@@ -55,6 +55,8 @@ struct Pending {
 class Communicator {
  public:
   Communicator(Network& network, Ring& ring, Lane lane);
+  /// The actors of fidelity `ring`.
+  void create_ring_members();
   /// A member issues its next collective; returns its sequence number.
   std::uint64_t issue(const Collective&, bool numerics);
   /// The member's stream has got there.

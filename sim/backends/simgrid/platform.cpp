@@ -115,6 +115,10 @@ void start_engine() {
   for (const char* setting : {"network/model:CM02", "network/crosstraffic:0", "network/TCP-gamma:1e30", "network/latency-factor:0",
                               "contexts/stack-size:256", "debug/verbose-exit:0"})
     sg::Engine::set_config(setting);
+#ifdef __SANITIZE_ADDRESS__
+  // AddressSanitizer does not know the stacks that SimGrid switches between; threads have stacks that it knows.
+  sg::Engine::set_config("contexts/factory:thread");
+#endif
 }
 
 }  // namespace

@@ -17,9 +17,8 @@ using Message = std::vector<float>;
 
 class RingMember {
  public:
-  RingMember(Network& network, Communicator& communicator, int member)
+  RingMember(Communicator& communicator, int member)
       : communicator_(communicator), ring_(communicator.ring()), n_(ring_.group.size), me_(member) {
-    (void)network;
     const std::string name = "ring." + std::to_string(ring_.group.first) + "." + std::to_string(ring_.group.stride) + "." +
                              std::to_string(n_) + "." + name_of(communicator.lane()) + ".";
     right_ = sg::Mailbox::by_name(name + std::to_string((me_ + 1) % n_));
@@ -104,13 +103,14 @@ class RingMember {
 }  // namespace
 
 void run_ring_member(Network& network, Communicator& communicator, int member, sg::SemaphorePtr start) {
-  RingMember ring_member(network, communicator, member);
+  RingMember ring_member(communicator, member);
   for (;;) {
     start->acquire();
     if (network.world().failed()) return;
     try {
       ring_member.run();
-      communicator.end_member(member);
+      // Outside all actors: waking a rank from within one would let it run in the middle of this.
+      network.world().later(sg::Engine::get_clock(), [&communicator, member] { communicator.end_member(member); });
     } catch (const std::exception&) {
       network.world().fail(std::current_exception());
     }
