@@ -113,9 +113,10 @@ formats::RunFacts facts_of(const Scenario& scenario) {
 }
 
 ResultsFolder::ResultsFolder(const fs::path& wanted) : wanted_(wanted) {
+  if (wanted.empty()) refuse("-o", "is no place for results: it has no name");
   std::error_code error;
   place_ = fs::weakly_canonical(fs::absolute(wanted), error);
-  if (error || wanted.empty()) refuse(wanted, "is no place for results: " + (error ? error.message() : "it has no name"));
+  if (error) refuse(wanted, "is no place for results: " + error.message());
   if (!place_.has_filename()) place_ = place_.parent_path();
   const char* remedy = "; choose another folder with -o";
   if (place_ == fs::current_path(error) || place_ == place_.root_path())

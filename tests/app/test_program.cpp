@@ -1,0 +1,174 @@
+// The program from outside: exit codes, one clear line for what is wrong, and what it leaves behind.
+#include <doctest/doctest.h>
+#include <sys/wait.h>
+
+#include <cstdio>
+#include <nlohmann/json.hpp>
+
+#include "scratch.h"
+
+namespace fs = std::filesystem;
+using shardsim::test::Scratch;
+
+namespace {
+
+constexpr const char* platform = R"(<?xml version="1.0"?>
+<!DOCTYPE platform SYSTEM "https://simgrid.org/simgrid.dtd">
+<!-- Two GPUs and a wire. -->
+<platform version="4.1"><zone id="box" routing="Full">
+  <host id="gpu0" speed="1Gf"><prop id="gpu" value="tiny"/><prop id="memory" value="1GiB"/>
+    <prop id="memory_bandwidth" value="100GBps"/><prop id="fp32_flops" value="1Tf"/><prop id="bf16_flops" value="2Tf"/></host>
+  <host id="gpu1" speed="1Gf"><prop id="gpu" value="tiny"/><prop id="memory" value="1GiB"/>
+    <prop id="memory_bandwidth" value="100GBps"/><prop id="fp32_flops" value="1Tf"/><prop id="bf16_flops" value="2Tf"/></host>
+  <link id="wire" bandwidth="1GBps" latency="1us" sharing_policy="SPLITDUPLEX"/>
+  <route src="gpu0" dst="gpu1"><link_ctn id="wire" direction="UP"/></route>
+</zone></platform>
+)";
+
+constexpr const char* scenario =
+    "schemes: [dp, zero3]\nplatform: box.xml\nworld: 2\nmodel: {kind: mlp, widths: [3, 5, 2]}\nbatch: {micro: 4}\nsteps: 3\n";
+
+/// Runs the program in a folder of its own.
+class Shell {
+ public:
+  Shell() {
+    folder_.write("box.xml", platform);
+    folder_.write("s.yaml", scenario);
+  }
+  int operator()(const std::string& arguments) {
+    const std::string command =
+        "cd '" + folder_.path().string() + "' && " SHARDSIM_PROGRAM " " + arguments + " >out 2>err </dev/null";
+    const int status = std::system(command.c_str());
+    return WIFEXITED(status) ? WEXITSTATUS(status) : -1;
+  }
+  std::string out() const { return folder_.read("out"); }
+  std::string err() const { return folder_.read("err"); }
+  const Scratch& folder() const { return folder_; }
+
+ private:
+  Scratch folder_;
+};
+
+bool is_one_line(const std::string& text) { return !text.empty() && text.find('\n') == text.size() - 1; }
+
+bool has(const std::string& text, const std::string& part) { return text.find(part) != std::string::npos; }
+
+}  // namespace
+
+TEST_CASE("a run prints the table, names its results and ends with 0") {
+  Shell shardsim;
+  REQUIRE(shardsim("run s.yaml") == 0);
+  CHECK(has(shardsim.out(), "formula | simulated"));
+  CHECK(has(shardsim.out(), "Results: results/s\n"));
+  CHECK(shardsim.err().empty());
+  CHECK(fs::exists(shardsim.folder() / "results/s/zero3/trace.json"));
+}
+
+TEST_CASE("two runs leave the same bytes") {
+  Shell shardsim;
+  REQUIRE(shardsim("run s.yaml -o a --quiet") == 0);
+  CHECK(shardsim.out().empty());
+  REQUIRE(shardsim("run s.yaml -o b --json") == 0);
+  CHECK(shardsim.out() == shardsim.folder().read("b/summary.json"));
+  for (const auto& entry : fs::recursive_directory_iterator(shardsim.folder() / "a")) {
+    if (!entry.is_regular_file()) continue;
+    const std::string name = fs::relative(entry.path(), shardsim.folder() / "a").string();
+    CHECK_MESSAGE(shardsim.folder().read("a/" + name) == shardsim.folder().read("b/" + name), name);
+  }
+}
+
+TEST_CASE("the same run on threads has the same theta and bytes") {
+  Shell shardsim;
+  REQUIRE(shardsim("run s.yaml -o a --quiet") == 0);
+  REQUIRE(shardsim("run s.yaml -o b --quiet --backend threads") == 0);
+  const auto a = nlohmann::json::parse(shardsim.folder().read("a/summary.json"))["results"];
+  const auto b = nlohmann::json::parse(shardsim.folder().read("b/summary.json"))["results"];
+  for (std::size_t i = 0; i < 2; ++i)
+    for (const char* same : {"theta_hash", "bytes_sent_per_rank_per_step", "resident_bytes"}) CHECK(a[i][same] == b[i][same]);
+}
+
+TEST_CASE("a missed expectation is one line and exit code 1, with the results kept") {
+  Shell shardsim;
+  CHECK(shardsim("run s.yaml -o r --quiet --set expect.dp.parameters=1") == 1);
+  CHECK(shardsim.err() == "--set: dp.parameters: expected 1, found 32\n");  // 3 * 5 + 5 + 5 * 2 + 2
+  CHECK(fs::exists(shardsim.folder() / "r/summary.json"));
+}
+
+TEST_CASE("wrong input is one line and exit code 2, and leaves no results behind") {
+  Shell shardsim;
+  shardsim.folder().write(
+      "nogpu.xml",
+      "<?xml version=\"1.0\"?>\n<!DOCTYPE platform SYSTEM \"https://simgrid.org/simgrid.dtd\">\n"
+      "<platform version=\"4.1\"><zone id=\"z\" routing=\"Full\"><host id=\"h\" speed=\"1Gf\"/></zone></platform>\n");
+  for (const char* arguments : {"--set world=0", "--set wrld=1", "--set world=3", "--set platform=gone.xml",
+                                "--set platform=nogpu.xml", "--set platform=s.yaml", "--set batch.micro=0", "--set optimizer.eps=0",
+                                "--set model.theta0=gone.npy", "--set units.bucket=25m", "-o s.yaml"}) {
+    INFO(arguments);
+    CHECK(shardsim("run s.yaml " + std::string(arguments)) == 2);
+    CHECK_MESSAGE(is_one_line(shardsim.err()), shardsim.err());
+    CHECK(shardsim.out().empty());
+    CHECK_FALSE(fs::exists(shardsim.folder() / "results"));
+  }
+  CHECK(shardsim("run gone.yaml") == 2);
+  CHECK(is_one_line(shardsim.err()));
+}
+
+TEST_CASE("wrong usage is exit code 2, help and version are 0") {
+  Shell shardsim;
+  for (const char* arguments : {"", "run", "walk s.yaml", "run s.yaml --backend gpu", "run s.yaml --colour", "list", "list horses",
+                                "explain", "explain zero4", "run s.yaml extra"}) {
+    INFO(arguments);
+    CHECK(shardsim(arguments) == 2);
+    CHECK_FALSE(shardsim.err().empty());
+  }
+  for (const char* arguments : {"--help", "run --help", "list --help", "explain --help", "--version"}) {
+    INFO(arguments);
+    CHECK(shardsim(arguments) == 0);
+    CHECK_FALSE(shardsim.out().empty());
+  }
+}
+
+TEST_CASE("an override does not swallow the scenario's name") {
+  Shell shardsim;
+  CHECK(shardsim("run --set steps=1 --set schemes=[dp] s.yaml --quiet") == 0);
+}
+
+TEST_CASE("a loss that diverges is reported with its step, and the run is fine") {
+  Shell shardsim;
+  REQUIRE(shardsim("run s.yaml -o r --set optimizer.lr=1e38 --set schemes=dp") == 0);
+  CHECK(has(shardsim.out(), "dp diverged: its loss is not finite from step "));
+  const auto result = nlohmann::json::parse(shardsim.folder().read("r/summary.json"))["results"][0];
+  CHECK(result["diverged"] == true);
+  CHECK(result["loss_last"].is_null());
+  CHECK(fs::exists(shardsim.folder() / "r/dp/theta_final.npy"));
+}
+
+TEST_CASE("explain shows a scheme's flags, closed forms, verbs and source") {
+  Shell shardsim;
+  REQUIRE(shardsim("explain zero3") == 0);
+  CHECK(has(shardsim.out(), "keeps its slice only of: param, grad, opt"));
+  CHECK(has(shardsim.out(), "traffic per step, P(N-1)/N         3                  3\n"));
+  CHECK(has(shardsim.out(), "resident, bytes per parameter      2                  2\n"));
+  CHECK(has(shardsim.out(), "all_gather()"));
+  CHECK(has(shardsim.out(), "class Zero3 : public Zero2"));
+  REQUIRE(shardsim("explain zero2") == 0);
+  CHECK(has(shardsim.out(), "Its step() is inherited"));
+}
+
+TEST_CASE("list names what there is") {
+  Shell shardsim;
+  REQUIRE(shardsim("list schemes") == 0);
+  CHECK(has(shardsim.out(), "zero3_keep"));
+  REQUIRE(shardsim("list models") == 0);
+  CHECK(has(shardsim.out(), "mlp"));
+  CHECK(shardsim("list platforms") == 0);
+  CHECK(shardsim("list gpus") == 0);
+}
+
+TEST_CASE("Ctrl-C ends with 130 and keeps what was finished") {
+  Shell shardsim;
+  // Backgrounded jobs of a shell ignore SIGINT, so the program is started through env, which restores it.
+  CHECK(shardsim("--version; env --default-signal=INT timeout --signal=INT 1 " SHARDSIM_PROGRAM
+                 " run s.yaml -o r --set steps=1000000000 --set record.ranks=1") == 124);
+  CHECK(has(shardsim.err() + shardsim.out(), "interrupted"));
+}
