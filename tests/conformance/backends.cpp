@@ -6,11 +6,16 @@
 
 #include <algorithm>
 #include <cmath>
+#include <cstdio>
 #include <cstring>
+#include <iostream>
 #include <memory>
 #include <stdexcept>
 
 #include "backends/threads/backend.h"
+#if SHARDSIM_SIMGRID
+#include "backends/simgrid/backend.h"
+#endif
 #include "core/error.h"
 
 namespace shardsim::conformance {
@@ -22,8 +27,23 @@ struct Entry {
   std::unique_ptr<Backend> (*make)(BackendSettings);
 };
 
+#if SHARDSIM_SIMGRID
+template <Fidelity fidelity> std::unique_ptr<Backend> simulated(BackendSettings settings) {
+  SimgridSettings all;
+  static_cast<BackendSettings&>(all) = settings;
+  all.fidelity = fidelity;
+  all.platform = SHARDSIM_SOURCE_DIR "/tests/conformance/eight_gpus.xml";
+  return std::make_unique<SimgridBackend>(all);
+}
+#endif
+
 const Entry entries[] = {
     {"threads", false, [](BackendSettings settings) -> std::unique_ptr<Backend> { return std::make_unique<ThreadsBackend>(settings); }},
+#if SHARDSIM_SIMGRID
+    {"simgrid, ring", true, simulated<Fidelity::ring>},
+    {"simgrid, coupled", true, simulated<Fidelity::coupled>},
+    {"simgrid, formula", true, simulated<Fidelity::formula>},
+#endif
 };
 
 Outcome run_here(const Entry& entry, int world, const Body& body, BackendSettings settings) {
@@ -94,6 +114,8 @@ Outcome unpacked(const std::string& bytes) {
 Outcome run_in_child(const Entry& entry, int world, const Body& body, BackendSettings settings) {
   int ends[2];
   if (pipe(ends) != 0) throw std::runtime_error("no pipe");
+  std::cout.flush();
+  std::fflush(stdout);  // a child that ends by itself would print what is buffered again
   const pid_t child = fork();
   if (child < 0) throw std::runtime_error("no child process");
   if (child == 0) {
