@@ -89,7 +89,7 @@ Scenario read_scenario(const fs::path& file, const std::vector<std::string>& ove
   read_knobs(root, scenario, defaults);
   read_model_and_data(root, scenario, defaults);
 
-  scenario.steps = int(root.integer_or("steps", 1, 1, 1'000'000'000));
+  scenario.steps = int(root.integer_or("steps", 1, 1, 1'000'000));
   if (const YamlNode* node = root.find("seed")) scenario.seed = read_seed(*node);
   else if (scenario.numerics != Numerics::off && (scenario.model.theta0.empty() || scenario.data.x.empty()))
     defaults.push_back("seed: 1");

@@ -31,13 +31,13 @@ constexpr const char* scenario =
 /// Runs the program in a folder of its own.
 class Shell {
  public:
-  Shell() {
+  explicit Shell(std::string before = "") : before_(std::move(before)) {
     folder_.write("box.xml", platform);
     folder_.write("s.yaml", scenario);
   }
   int operator()(const std::string& arguments) {
     const std::string command =
-        "cd '" + folder_.path().string() + "' && " SHARDSIM_PROGRAM " " + arguments + " >out 2>err </dev/null";
+        "cd '" + folder_.path().string() + "' && " + before_ + SHARDSIM_PROGRAM " " + arguments + " >out 2>err </dev/null";
     const int status = std::system(command.c_str());
     return WIFEXITED(status) ? WEXITSTATUS(status) : -1;
   }
@@ -46,6 +46,7 @@ class Shell {
   const Scratch& folder() const { return folder_; }
 
  private:
+  std::string before_;
   Scratch folder_;
 };
 
@@ -166,9 +167,10 @@ TEST_CASE("list names what there is") {
 }
 
 TEST_CASE("Ctrl-C ends with 130 and keeps what was finished") {
-  Shell shardsim;
-  // Backgrounded jobs of a shell ignore SIGINT, so the program is started through env, which restores it.
-  CHECK(shardsim("--version; env --default-signal=INT timeout --signal=INT 1 " SHARDSIM_PROGRAM
-                 " run s.yaml -o r --set steps=1000000000 --set record.ranks=1") == 124);
-  CHECK(has(shardsim.err() + shardsim.out(), "interrupted"));
+  // A shell's background jobs ignore SIGINT; env gives it back.
+  Shell shardsim("env --default-signal=INT timeout --preserve-status --signal=INT 1 ");
+  CHECK(shardsim("run s.yaml -o r --set steps=1000000 --set record.ranks=1") == 130);
+  CHECK_MESSAGE(has(shardsim.err(), "interrupted; what was finished is in r\n"), shardsim.err());
+  CHECK(has(shardsim.out(), "dp was interrupted after "));
+  CHECK(nlohmann::json::parse(shardsim.folder().read("r/summary.json"))["results"][0]["interrupted"] == true);
 }

@@ -7,8 +7,9 @@
 #include <unistd.h>
 
 #include <algorithm>
-#include <cmath>
 #include <cctype>
+#include <cmath>
+#include <csignal>
 #include <fstream>
 #include <pugixml.hpp>
 #include <sstream>
@@ -111,7 +112,11 @@ void start_engine() {
   static char name[] = "shardsim", quiet[] = "--log=root.thres:error";
   static char* arguments[] = {name, quiet, nullptr};
   int count = 2;
+  // SimGrid takes Ctrl-C for itself and would exit at once; whoever had it gets it back.
+  struct sigaction interrupt {};
+  sigaction(SIGINT, nullptr, &interrupt);
   new sg::Engine(&count, arguments);
+  sigaction(SIGINT, &interrupt, nullptr);
   for (const char* setting : {"network/model:CM02", "network/crosstraffic:0", "network/TCP-gamma:1e30", "network/latency-factor:0",
                               "contexts/stack-size:256", "debug/verbose-exit:0"})
     sg::Engine::set_config(setting);
