@@ -1,8 +1,11 @@
 // Explain: the text about schemes, platforms and GPUs.
 #include "app/explain.h"
 
+#include <algorithm>
+#include <cstdio>
 #include <map>
 #include <pugixml.hpp>
+#include <sstream>
 
 #include "app/scenario_parts.h"
 #include "app/table.h"
@@ -73,6 +76,18 @@ struct GpuKind {
 };
 using GpuKinds = std::map<std::string, GpuKind>;
 
+/// How many hosts a node stands for: a cluster's radical, "0-7,9", counts them.
+int hosts_in(const pugi::xml_node& node) {
+  std::istringstream radical(node.attribute("radical").value());
+  int count = 0;
+  for (std::string range; std::getline(radical, range, ',');) {
+    int first = 0, last = 0;
+    const int read = std::sscanf(range.c_str(), "%d-%d", &first, &last);
+    count += read == 2 ? last - first + 1 : 1;
+  }
+  return count > 0 ? count : 1;
+}
+
 struct Collector : pugi::xml_tree_walker {
   GpuKinds kinds;
   bool for_each(pugi::xml_node& node) override {
@@ -80,7 +95,7 @@ struct Collector : pugi::xml_tree_walker {
     for (pugi::xml_node prop : node.children("prop")) facts[prop.attribute("id").value()] = prop.attribute("value").value();
     if (!facts.count("gpu")) return true;
     GpuKind& kind = kinds[facts["gpu"]];
-    ++kind.count;
+    kind.count += hosts_in(node);
     kind.facts = std::move(facts);
     return true;
   }
@@ -101,12 +116,12 @@ PlatformFacts read_facts(const std::string& name) {
   facts.kinds = std::move(collector.kinds);
   for (pugi::xml_node node : document.children())
     if (node.type() == pugi::node_comment && facts.comment.empty()) facts.comment = node.value();
-  // The first sentence, on one line.
+  // The first sentence, up to its details, on one line.
   std::string line;
   for (char c : facts.comment)
     if (c != '\n' && (c != ' ' || (!line.empty() && line.back() != ' '))) line += c;
     else if (c == '\n' && !line.empty() && line.back() != ' ') line += ' ';
-  facts.comment = line.substr(0, line.find(". "));
+  facts.comment = line.substr(0, std::min(line.find(". "), line.find(": ")));
   while (!facts.comment.empty() && (facts.comment.back() == ' ' || facts.comment.back() == '.')) facts.comment.pop_back();
   return facts;
 }

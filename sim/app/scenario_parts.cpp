@@ -196,11 +196,11 @@ Expectation read_expectation(const YamlNode& node) {
 fs::path beside_scenario(const Scenario& scenario, const std::string& path) { return scenario.file.parent_path() / path; }
 
 fs::path platforms_folder() {
-#ifdef SHARDSIM_DATA_DIR
-  return fs::path(SHARDSIM_DATA_DIR) / "platforms";
-#else
-  return "platforms";
-#endif
+  // The sources where they were built; where they are gone, what was installed with the program.
+  std::error_code error;
+  const fs::path sources = fs::path(SHARDSIM_DATA_DIR) / "platforms";
+  if (fs::is_directory(sources, error)) return sources;
+  return fs::read_symlink("/proc/self/exe", error).parent_path().parent_path() / "share/shardsim/platforms";
 }
 
 std::vector<std::string> shipped_platforms() {

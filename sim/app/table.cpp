@@ -242,7 +242,7 @@ std::string table_text(const Scenario& scenario, const std::vector<SchemeResult>
                     name + 5);
     gaps += gap_notes(scenario, results[i], f);
   }
-  if (!gaps.empty()) text += bold + "Where simulated differs from formula:" + plain + "\n" + gaps;
+  if (!gaps.empty()) text += "\n" + bold + "Where simulated differs from formula:" + plain + "\n" + gaps;
   return text + "\n" + theta_note(all) + run_notes(scenario, all);
 }
 
