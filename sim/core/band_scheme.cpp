@@ -290,6 +290,7 @@ void BandScheme::gather(int unit) {
       illegal(Verb::all_gather, unit, std::to_string(budget) + " gathered units are alive, all that `prefetch` allows; release(u) first");
     if (gathers_ >= budget) after(releases_[gathers_ - budget], lane, Edge::release_before_gather);
   }
+  after(s.released, lane, Edge::release_before_gather);  // the budget is one of units: none is gathered twice at once
   after(s.param_ready, lane, Edge::update_before_gather);
   s.gathered = device.alloc(lane, Band::gathered, one, cuts_[unit].padded, rank_->knobs.precision.param);
   rank_->fabric.all_gather(lane, mesh_.shards, whole(s.param), whole(s.gathered));
@@ -304,7 +305,8 @@ void BandScheme::release(int unit) {
   label(Verb::release, unit);
   rank_->device.free(Lane::compute, s.gathered);  // behind the last kernel that used it
   s.gathered = {};
-  releases_.push_back(rank_->device.record(Lane::compute));
+  s.released = rank_->device.record(Lane::compute);
+  releases_.push_back(s.released);
 }
 
 // ---- the update

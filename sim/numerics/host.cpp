@@ -30,7 +30,9 @@ void round_to_type(const Tensor& tensor) {
 template <class A, class B>
 void multiply(const A& a, const B& b, const Tensor& out, bool accumulate) {
   if (accumulate) {  // compute, then add: the product's own order of sums does not depend on what is there
-    const Eigen::Matrix<float, Eigen::Dynamic, Eigen::Dynamic, Eigen::RowMajor> product = a * b;
+    Eigen::Matrix<float, Eigen::Dynamic, Eigen::Dynamic, Eigen::RowMajor> product = a * b;
+    if (out.dtype() != Dtype::fp32)  // what is added is what would have been stored
+      for (std::int64_t i = 0; i < product.size(); ++i) product.data()[i] = to_bf16(product.data()[i]);
     matrix(out) += product;
   } else {
     matrix(out).noalias() = a * b;
@@ -65,7 +67,7 @@ void host(const SumRows& o) {
     const float* x = data(o.x) + i * cols;
     for (std::int64_t j = 0; j < cols; ++j) sum[j] += x[j];
   }
-  for (std::int64_t j = 0; j < cols; ++j) out[j] = o.accumulate ? out[j] + sum[j] : sum[j];
+  for (std::int64_t j = 0; j < cols; ++j) out[j] = o.accumulate ? out[j] + rounded(o.out.dtype(), sum[j]) : sum[j];
   round_to_type(o.out);
 }
 

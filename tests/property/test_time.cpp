@@ -1,0 +1,226 @@
+// Time: what collectives take on platforms where it can be computed by hand, as "have to take, should take, actually took".
+#include <doctest/doctest.h>
+
+#include <algorithm>
+
+#include "backends/simgrid/backend.h"
+#include "app/archive.h"
+#include "app/process.h"
+#include "runs.h"
+
+using namespace shardsim;
+using namespace shardsim::test;
+
+namespace {
+
+struct Job {
+  Verb verb;
+  Group (*group_of)(int rank);  ///< size 0: this rank takes no part
+  std::int64_t elements;        ///< fp32, of the whole buffer
+  Lane lane;
+};
+
+/// The end of every job, as rank 0's... the largest over its members' spans, on a simulated platform, in a process of its own.
+std::vector<double> ends_of(const std::string& platform_xml, int world, Fidelity fidelity, const std::vector<Job>& jobs,
+                            Latency latency = Latency::platform) {
+  const PlatformFile file(platform_xml);
+  const ProcessEnd end = run_in_process([&](int messages) {
+    SimgridSettings settings;
+    settings.numerics = false;
+    settings.fidelity = fidelity, settings.latency = latency;
+    settings.platform = file.path();
+    settings.messages = messages;
+    SimgridBackend backend(settings);
+    backend.run(world, [&](Device& device, Fabric& fabric) {
+      for (const Job& job : jobs) {
+        const Group group = job.group_of(device.rank());
+        if (group.size == 0) continue;
+        device.label(job.verb, int(&job - jobs.data()));
+        const Tensor buffer = device.alloc(job.lane, Band::workspace, one, Dim(job.elements, 0), Dtype::fp32);
+        const Tensor slice = buffer.slice(Dim(group.me * job.elements / group.size, 0), Dim(job.elements / group.size, 0));
+        if (job.verb == Verb::all_reduce) fabric.all_reduce(job.lane, group, buffer);
+        if (job.verb == Verb::reduce_scatter) fabric.reduce_scatter(job.lane, group, buffer, slice);
+        if (job.verb == Verb::all_gather) fabric.all_gather(job.lane, group, slice, buffer);
+      }
+    });
+    std::vector<double> ends(jobs.size());
+    for (int rank = 0; rank < world; ++rank)
+      for (const Span& span : backend.device(rank).recorder().spans()) ends[span.unit] = std::max(ends[span.unit], span.end);
+    return std::string(reinterpret_cast<const char*>(ends.data()), ends.size() * sizeof(double));
+  });
+  REQUIRE_MESSAGE(end.answered, end.messages);
+  std::vector<double> ends(jobs.size());
+  std::memcpy(ends.data(), end.answer.data(), end.answer.size());
+  return ends;
+}
+
+template <int N>
+Group all(int rank) {
+  return {0, 1, N, rank};
+}
+
+/// Four GPUs, a port each, and a bus that all of them cross: 10 GB/s for everyone together.
+const char* shared_bus = R"(<?xml version="1.0"?><!DOCTYPE platform SYSTEM "https://simgrid.org/simgrid.dtd"><platform version="4.1">
+<zone id="w" routing="Full">GPUS<link id="bus" bandwidth="10GBps" latency="1us" sharing_policy="SHARED"/>ROUTES</zone></platform>)";
+
+std::string on_a_shared_bus(int gpus) {
+  std::string hosts, routes, text = shared_bus;
+  for (int i = 0; i < gpus; ++i) {
+    const std::string name = "gpu" + std::to_string(i);
+    hosts += "<host id=\"" + name + "\" speed=\"1Gf\"><prop id=\"gpu\" value=\"g\"/><prop id=\"memory\" value=\"1GB\"/>"
+             "<prop id=\"memory_bandwidth\" value=\"1TBps\"/><prop id=\"fp32_flops\" value=\"1Tf\"/>"
+             "<prop id=\"bf16_flops\" value=\"1Tf\"/></host>";
+    for (int j = i + 1; j < gpus; ++j)
+      routes += "<route src=\"" + name + "\" dst=\"gpu" + std::to_string(j) + "\"><link_ctn id=\"bus\"/></route>";
+  }
+  text.replace(text.find("GPUS"), 4, hosts);
+  return text.replace(text.find("ROUTES"), 6, routes);
+}
+
+}  // namespace
+
+TEST_CASE("a ring all-reduce takes 2(N-1) steps of a chunk's transfer and an edge's latency, in every fidelity") {
+  IdealGpus gpus;
+  using GroupOf = Group (*)(int);
+  for (const auto& [n, group] : {std::pair<int, GroupOf>{2, all<2>}, {3, all<3>}, {8, all<8>}})
+    for (const Fidelity fidelity : {Fidelity::ring, Fidelity::coupled, Fidelity::formula}) {
+      gpus.gpus = n;
+      const std::int64_t elements = 24 * 1000 * 1000;
+      const double bytes = 4.0 * double(elements);
+      // Have to: 2(N-1) steps, each a chunk of S/N bytes over a 50 GB/s port, and 1 us.
+      const double have_to = 2 * (n - 1) * (bytes / n / 50e9 + 1e-6);
+      const double actual = ends_of(platform_xml(gpus), n, fidelity, {{Verb::all_reduce, group, elements, Lane::reduce}})[0];
+      INFO("N = " << n << ", have to " << have_to << ", actual " << actual);
+      CHECK(actual == doctest::Approx(have_to).epsilon(1e-6));  // should: SimGrid's clock resolves 1 ns
+    }
+}
+
+TEST_CASE("a reduce-scatter and an all-gather take half of an all-reduce each") {
+  IdealGpus gpus;
+  gpus.gpus = 5;
+  const std::int64_t elements = 5 * 1000 * 1000;
+  for (const Fidelity fidelity : {Fidelity::ring, Fidelity::coupled, Fidelity::formula})
+    for (const Verb verb : {Verb::reduce_scatter, Verb::all_gather}) {
+      const double have_to = 4 * (4e6 / 50e9 + 1e-6);
+      CHECK(ends_of(platform_xml(gpus), 5, fidelity, {{verb, all<5>, elements, Lane::reduce}})[0] ==
+            doctest::Approx(have_to).epsilon(1e-6));
+    }
+}
+
+TEST_CASE("whole training steps agree within 0.1 % between ring, coupled and formula on an ideal platform") {
+  Scenario s = small_scenario();
+  s.model.widths = {64, 96, 80, 48};
+  for (const std::string& scheme : schemes())
+    for (const int streams : {1, 2}) {  // with three, gathers and reductions share the ports, which the formula does not see
+      s.knobs.streams = streams;
+      s.fabric = Fidelity::ring;
+      const double ring = run(s, scheme).ranks[0].step_end.back();
+      for (const Fidelity fidelity : {Fidelity::coupled, Fidelity::formula}) {
+        s.fabric = fidelity;
+        CHECK(run(s, scheme).ranks[0].step_end.back() == doctest::Approx(ring).epsilon(1e-3));
+      }
+    }
+}
+
+TEST_CASE("two collectives on a shared bus take the same in coupled and ring, within 2 %") {
+  const std::int64_t elements = 4 * 1000 * 1000;
+  const std::vector<Job> jobs{{Verb::all_reduce, all<4>, elements, Lane::reduce}, {Verb::all_gather, all<4>, 2 * elements, Lane::gather}};
+  const std::string platform = on_a_shared_bus(4);
+  const auto ring = ends_of(platform, 4, Fidelity::ring, jobs), coupled = ends_of(platform, 4, Fidelity::coupled, jobs);
+  // Have to: all bytes of both over 10 GB/s. All-reduce 2(N-1) S/N over each of N edges; all-gather (N-1)/N S over each.
+  const double all_bytes = 4 * (6 * 4e6 + 3 * 8e6), have_to = all_bytes / 10e9;
+  const double last = std::max(coupled[0], coupled[1]);
+  CHECK(last == doctest::Approx(have_to + 6e-6).epsilon(2e-3));  // should: and the latency of the longer path
+  for (const int job : {0, 1}) CHECK(coupled[job] == doctest::Approx(ring[job]).epsilon(0.02));
+  // Alone, either is faster: there was contention.
+  CHECK(ends_of(platform, 4, Fidelity::coupled, {jobs[0]})[0] < 0.8 * coupled[0]);
+}
+
+TEST_CASE("two disjoint groups that share a bus halve each other's bandwidth") {
+  auto pairs = [](int rank) { return Group{rank / 2 * 2, 1, 2, rank % 2}; };
+  auto first_pair = [](int rank) { return rank < 2 ? Group{0, 1, 2, rank} : Group{0, 1, 0, 0}; };
+  const std::int64_t elements = 10 * 1000 * 1000;
+  const std::string platform = on_a_shared_bus(4);
+  for (const Fidelity fidelity : {Fidelity::ring, Fidelity::coupled}) {
+    const double both = ends_of(platform, 4, fidelity, {{Verb::all_gather, pairs, elements, Lane::gather}})[0];
+    const double alone = ends_of(platform, 4, fidelity, {{Verb::all_gather, first_pair, elements, Lane::gather}})[0];
+    CHECK(alone == doctest::Approx(2 * 20e6 / 10e9 + 1e-6).epsilon(1e-6));  // both edges of the pair cross the bus
+    CHECK(both == doctest::Approx(4 * 20e6 / 10e9 + 1e-6).epsilon(1e-6));
+  }
+}
+
+TEST_CASE("a slow edge's latency is paid by the chunks that cross it, in ring and in coupled") {
+  // Three GPUs in a line of unequal latencies; no bandwidth to speak of.
+  const std::string gpu = R"(<prop id="gpu" value="g"/><prop id="memory" value="1GB"/><prop id="memory_bandwidth" value="1TBps"/>
+<prop id="fp32_flops" value="1Tf"/><prop id="bf16_flops" value="1Tf"/>)";
+  const std::string platform = R"(<?xml version="1.0"?><!DOCTYPE platform SYSTEM "https://simgrid.org/simgrid.dtd"><platform version="4.1">
+<zone id="w" routing="Full"><host id="gpu0" speed="1Gf">)" + gpu + R"(</host><host id="gpu1" speed="1Gf">)" + gpu +
+                               R"(</host><host id="gpu2" speed="1Gf">)" + gpu + R"(</host>
+<link id="a" bandwidth="1TBps" latency="1us" sharing_policy="SPLITDUPLEX"/><link id="b" bandwidth="1TBps" latency="2us" sharing_policy="SPLITDUPLEX"/>
+<link id="c" bandwidth="1TBps" latency="10us" sharing_policy="SPLITDUPLEX"/>
+<route src="gpu0" dst="gpu1"><link_ctn id="a" direction="UP"/></route><route src="gpu1" dst="gpu2"><link_ctn id="b" direction="UP"/></route>
+<route src="gpu2" dst="gpu0"><link_ctn id="c" direction="UP"/></route></zone></platform>)";
+  for (const Fidelity fidelity : {Fidelity::ring, Fidelity::coupled, Fidelity::formula}) {
+    // Have to: the worst chain of 2(N-1) = 4 neighbouring edges is c a b c, 10 + 1 + 2 + 10.
+    const double actual = ends_of(platform, 3, fidelity, {{Verb::all_reduce, all<3>, 3, Lane::reduce}})[0];
+    CHECK(actual == doctest::Approx(23e-6).epsilon(1e-3));
+  }
+}
+
+TEST_CASE("latency: nccl pays NCCL's constants: 8.4 us, and 3.4 us for each of N-1 hops over NVLink") {
+  IdealGpus gpus;
+  for (const Fidelity fidelity : {Fidelity::ring, Fidelity::coupled, Fidelity::formula})
+    CHECK(ends_of(platform_xml(gpus), 8, fidelity, {{Verb::all_gather, all<8>, 8, Lane::gather}}, Latency::nccl)[0] ==
+          doctest::Approx(8.4e-6 + 7 * 3.4e-6).epsilon(1e-3));
+}
+
+TEST_CASE("overlap needs no scheme code: with a gather stream, zero3 hides gathers under compute and its step is shorter") {
+  Scenario s = small_scenario();
+  static const PlatformFile platform([] {
+    IdealGpus slow;
+    slow.flops = 1e9, slow.bandwidth = 2.5e7, slow.latency = 1e-7;  // a layer computes about as long as it is gathered
+    return slow;
+  }());
+  s.platform = platform.path();
+  s.model.widths = {32, 32, 32, 32, 32, 32, 32};
+  s.micro_batch = 64;
+  s.knobs.prefetch = 1;
+  s.steps = 1;
+  auto timed = [&](int streams) {
+    s.knobs.streams = streams;
+    return run(s, "zero3");
+  };
+  const SchemeResult one = timed(1), two = timed(2);
+  CHECK(two.ranks[0].step_end.back() < 0.8 * one.ranks[0].step_end.back());
+  auto hidden = [](const SchemeResult& result) {
+    double seconds = 0;
+    for (const Span& gather : result.ranks[0].spans) {
+      if (gather.verb != Verb::all_gather) continue;
+      for (const Span& op : result.ranks[0].spans)
+        if (op.op != Span::collective) seconds += std::max(0.0, std::min(gather.end, op.end) - std::max(gather.begin, op.begin));
+    }
+    return seconds;
+  };
+  CHECK(hidden(one) == 0);
+  double compute = 0;
+  for (const Span& op : two.ranks[0].spans)
+    if (op.op != Span::collective) compute += op.end - op.begin;
+  CHECK(hidden(two) > 0.3 * compute);
+  CHECK(one.theta == two.theta);
+}
+
+TEST_CASE("a launch costs the host its time: a step of tiny kernels takes as long as launching them") {
+  Scenario s = small_scenario();
+  static const PlatformFile platform([] {
+    IdealGpus launching;
+    launching.launch_seconds = 10e-6;
+    return launching;
+  }());
+  s.platform = platform.path();
+  s.world = 1;
+  s.steps = 1;
+  const SchemeResult result = run(s, "dp");
+  std::size_t launches = 0;
+  for (const Span& span : result.ranks[0].spans) launches += span.begin >= 0;
+  CHECK(result.ranks[0].step_end[0] == doctest::Approx(10e-6 * double(launches)).epsilon(0.01));
+}
