@@ -96,8 +96,8 @@ TEST_CASE("every rank sends what the closed form says, and holds what the table 
             (trait.shards_param ? slice : whole) + (trait.shards_grad ? slice : whole) + 2 * (trait.shards_opt ? slice : whole);
         CHECK(rank.resident_state_bytes == state);
         CHECK(rank.peak_bytes >= rank.resident_bytes);
-        // The peak depends on the schedule, but never exceeds all that a budget of 1 allows: two gathered units and two full gradients
-        // of at most the whole model, and the activations.
+        // The peak depends on the schedule, but never exceeds what budgets of 1 allow: two gathered units and two full gradients,
+        // each at most the whole model, and the activations.
         CHECK(rank.peak_bytes <= state + 4 * whole + 4096);
       }
     }

@@ -75,7 +75,7 @@ void ThreadsDevice::do_free(Lane lane, Storage* storage) {
   leaving_.push_back(block);
   // Only a wait of the host makes blocks and books its own again. A program that never waits is made to, once in a long while.
   constexpr std::size_t many = 100'000;
-  if (leaving_.size() >= many) do_synchronize();
+  if (leaving_.size() >= many) catch_up();
 }
 
 // ---- work
@@ -129,22 +129,28 @@ void ThreadsDevice::do_wait(Lane lane, Event event) {
   });
 }
 
-void ThreadsDevice::do_synchronize() {
+/// Waits for all lanes. Their books and the blocks that they freed are the host's again.
+void ThreadsDevice::catch_up() {
   for (auto& stream : streams_)
     if (!stream->done().wait(stream->enqueued(), host_, stream->alarm())) throw Stopped();
   if (streams_[0]->alarm().raised()) throw Stopped();  // the queues are empty because nothing was carried out
-  for (Books& books : books_) settle_books(books);
+  for (Books& books : books_) {
+    for (const LedgerEntry& entry : books.memory) ledger_.hold(entry);
+    for (const Span& span : books.spans) recorder_.add(span);
+    books.memory.clear(), books.spans.clear();
+  }
   ledger_.fold();
   reusable_.insert(reusable_.end(), leaving_.begin(), leaving_.end());
   leaving_.clear();
 }
 
-void ThreadsDevice::settle_books(Books& books) {
-  for (const LedgerEntry& entry : books.memory) ledger_.hold(entry);
-  for (const Span& span : books.spans) recorder_.add(span);
-  for (Delivery& delivery : books.deliveries) *delivery.to = std::move(delivery.values);
-  for (const Date& date : books.dates) *date.to = date.seconds;
-  books.memory.clear(), books.spans.clear(), books.deliveries.clear(), books.dates.clear();
+void ThreadsDevice::do_synchronize() {
+  catch_up();
+  for (Books& books : books_) {
+    for (Delivery& delivery : books.deliveries) *delivery.to = std::move(delivery.values);
+    for (const Date& date : books.dates) *date.to = date.seconds;
+    books.deliveries.clear(), books.dates.clear();
+  }
 }
 
 }  // namespace shardsim::threads

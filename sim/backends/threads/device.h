@@ -61,7 +61,7 @@ class ThreadsDevice : public Device {
 
   Stream& stream(Lane lane) { return *streams_[unsigned(lane)]; }
   template <class F> void enqueue(Lane lane, F work) { stream(lane).enqueue(std::move(work), host_); }
-  void settle_books(Books&);
+  void catch_up();
 
   Instant start_;
   bool numerics_;
