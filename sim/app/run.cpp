@@ -102,12 +102,16 @@ RankResult books_of(const Device& device, Ranks::Own& own, double start, bool re
 SchemeResult run_on(Backend& backend, const Scenario& scenario, const SchemeEntry& entry, const Progress& progress) {
   Ranks ranks{scenario, entry, progress, TrainingSet(scenario), {}, std::vector<Ranks::Own>(std::size_t(scenario.world))};
   backend.run(scenario.world, [&ranks](Device& device, Fabric& fabric) {
-    Ranks::Own& own = ranks.own[device.rank()];
+    const std::string where = "scheme '" + ranks.entry.name + "', rank " + std::to_string(device.rank()) + ", step ";
+    auto step = [&] { return std::to_string(ranks.own[device.rank()].steps) + ": "; };
     try {
       train(ranks, device, fabric);
     } catch (const IllegalStep& error) {
-      throw IllegalStep("scheme '" + ranks.entry.name + "', rank " + std::to_string(device.rank()) + ", step " +
-                        std::to_string(own.steps) + ": " + error.what());
+      throw IllegalStep(where + step() + error.what());
+    } catch (const ScenarioError&) {
+      throw;
+    } catch (const std::exception& error) {
+      throw IllegalStep(where + step() + "an exception came out of it: " + error.what());
     }
   });
   const bool numerics = scenario.numerics != Numerics::off;

@@ -17,6 +17,11 @@ void BandScheme::illegal(Verb verb, int unit, const std::string& why) const {
   throw IllegalStep(std::string(name_of(verb)) + "(" + where + "): " + why);
 }
 
+BandScheme::State& BandScheme::state(Verb verb, int unit) {
+  if (unit < 0 || unit >= int(states_.size())) illegal(verb, unit, "there is no such unit; iterate forward_order() or backward_order()");
+  return states_[unit];
+}
+
 void BandScheme::after(Event event, Lane lane, Edge edge) {
   if (rank_->knobs.omitted != edge) rank_->device.wait(lane, event);
 }
@@ -83,7 +88,7 @@ std::vector<ThetaPiece> BandScheme::theta() {
 // ---- a step and its passes
 
 void BandScheme::run_step(int step, std::vector<float>& loss) {
-  step_ = step, gathers_ = full_gradients_ = 0, updated_ = false;
+  step_ = step, micro_batch_ = -1, gathers_ = full_gradients_ = 0, updated_ = false;
   releases_.clear(), reductions_.clear();
   label(Verb::load, -1);
   rank_->model.begin_step(step);
@@ -142,6 +147,8 @@ Tensor BandScheme::readable(int unit, Verb verb) {
 }
 
 void BandScheme::forward(int unit) {
+  state(Verb::forward, unit);
+  if (micro_batch_ < 0) illegal(Verb::forward, unit, "no data is loaded; iterate micro_batches() around the passes");
   if (forwards_ == forward_.size() || forward_[forwards_] != unit)
     illegal(Verb::forward, unit, "units run in model order, once per micro-batch; iterate forward_order() inside micro_batches()");
   ++forwards_;
@@ -174,11 +181,11 @@ void BandScheme::prepare_gradient(int unit) {
 }
 
 void BandScheme::backward(int unit) {
+  State& s = state(Verb::backward, unit);
   if (forwards_ != forward_.size() || backwards_ == backward_.size() || backward_[backwards_] != unit)
     illegal(Verb::backward, unit, "units run in reverse model order after all forwards; iterate backward_order()");
   ++backwards_;
   label(Verb::backward, unit);
-  State& s = states_[unit];
   const Tensor params = readable(unit, Verb::backward);
   prepare_gradient(unit);
   const Tensor grads = whole(s.full ? s.full : s.grad);
@@ -207,9 +214,9 @@ void BandScheme::check_can_reduce(Verb verb, int unit) const {
 }
 
 void BandScheme::all_reduce(int unit) {
+  State& s = state(Verb::all_reduce, unit);
   check_can_reduce(Verb::all_reduce, unit);
   label(Verb::all_reduce, unit);
-  State& s = states_[unit];
   Device& device = rank_->device;
   const Lane lane = rank_->lane(Lane::reduce);
   const Dtype type = rank_->knobs.precision.reduce;
@@ -227,9 +234,9 @@ void BandScheme::all_reduce(int unit) {
 }
 
 void BandScheme::reduce_scatter(int unit) {
+  State& s = state(Verb::reduce_scatter, unit);
   check_can_reduce(Verb::reduce_scatter, unit);
   label(Verb::reduce_scatter, unit);
-  State& s = states_[unit];
   Device& device = rank_->device;
   const Lane lane = rank_->lane(Lane::reduce);
   const Precision& precision = rank_->knobs.precision;
@@ -261,8 +268,8 @@ void BandScheme::reduce_scatter(int unit) {
 }
 
 void BandScheme::all_gather(int unit) {
-  if (shard().empty()) illegal(Verb::all_gather, unit, "nothing is sharded, there is nothing to gather");
-  State& s = states_[unit];
+  State& s = state(Verb::all_gather, unit);
+  if (shard().empty()) illegal(Verb::all_gather, unit, "nothing is sharded, there is nothing to gather; drop the call");
   if (!shard().has(Band::param)) {  // publish: the result stays
     label(Verb::all_gather, unit);
     const Lane lane = rank_->lane(Lane::gather);
@@ -300,7 +307,7 @@ void BandScheme::gather(int unit) {
 }
 
 void BandScheme::release(int unit) {
-  State& s = states_[unit];
+  State& s = state(Verb::release, unit);
   if (!s.gathered) illegal(Verb::release, unit, "nothing is gathered; release(u) once for every all_gather(u)");
   label(Verb::release, unit);
   rank_->device.free(Lane::compute, s.gathered);  // behind the last kernel that used it

@@ -56,6 +56,7 @@ class BandScheme : public Scheme {
     bool reduced = false;      // the gradient has been summed over all ranks
     bool published = true;     // every rank's full parameters are the updated ones
   };
+  State& state(Verb, int unit);  // checks that there is such a unit
   void start_micro_batch(int index);
   Slice slice(int unit, int member) const;
   Slice owned(int unit) const;
