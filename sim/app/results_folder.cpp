@@ -165,7 +165,13 @@ void ResultsFolder::write(const Scenario& scenario, const std::vector<SchemeResu
     cleanup.done = true;
     std::error_code error;
     fs::remove_all(old, error);
-  } catch (const fs::filesystem_error& error) { refuse(wanted_, "cannot be written: " + error.code().message()); }
+  } catch (const fs::filesystem_error& error) {
+    refuse(wanted_, "cannot be written: " + error.code().message());
+  } catch (const ScenarioError& error) {
+    // It names a file of the temporary folder, which nobody has heard of.
+    const std::string text = error.what();
+    refuse(wanted_, text.substr(text.find(": ") + 2));
+  }
 }
 
 }  // namespace shardsim
