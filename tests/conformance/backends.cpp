@@ -37,8 +37,10 @@ template <Fidelity fidelity> std::unique_ptr<Backend> simulated(BackendSettings 
 }
 #endif
 
+std::unique_ptr<Backend> threaded(BackendSettings settings) { return std::make_unique<ThreadsBackend>(settings); }
+
 const Entry entries[] = {
-    {"threads", false, [](BackendSettings settings) -> std::unique_ptr<Backend> { return std::make_unique<ThreadsBackend>(settings); }},
+    {"threads", false, threaded},
 #if SHARDSIM_SIMGRID
     {"simgrid, ring", true, simulated<Fidelity::ring>},
     {"simgrid, coupled", true, simulated<Fidelity::coupled>},
@@ -85,7 +87,8 @@ std::string packed(const Outcome& outcome) {
   bytes += outcome.error;
   write_number(bytes, outcome.ranks.size());
   for (const Outcome::Rank& rank : outcome.ranks) {
-    for (std::int64_t value : {rank.traffic_bytes, rank.control_bytes, rank.held_bytes, rank.peak_bytes}) write_number(bytes, value);
+    for (std::int64_t value : {rank.traffic_bytes, rank.control_bytes, rank.held_bytes, rank.peak_bytes})
+      write_number(bytes, value);
     write_number(bytes, rank.result.size());
     bytes.append(reinterpret_cast<const char*>(rank.result.data()), rank.result.size() * sizeof(float));
   }

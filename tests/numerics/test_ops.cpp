@@ -15,13 +15,16 @@ namespace {
 constexpr std::int64_t sizes[] = {0, 1, 3, 17, 64};
 constexpr Dtype types[] = {Dtype::fp32, Dtype::bf16};
 
-/// Within a few roundings of the type, at the scale of the numbers that were added.
-void check_close(const std::vector<float>& actual, const std::vector<double>& expected, Dtype type, double scale = 1) {
+/// Within a rounding of the type, or two where a sum was rounded before it was added to numbers below 1; and some of fp32, at the
+/// scale of the numbers that were added.
+void check_close(const std::vector<float>& actual, const std::vector<double>& expected, Dtype type, double scale = 1,
+                 bool accumulated = false) {
   REQUIRE(actual.size() == expected.size());
   const double step = type == Dtype::fp32 ? std::ldexp(1, -24) : std::ldexp(1, -8);
   for (std::size_t i = 0; i < actual.size(); ++i) {
     CAPTURE(i);
-    CHECK(std::abs(actual[i] - expected[i]) <= 1.01 * step * std::abs(expected[i]) + 64 * std::ldexp(1, -24) * scale);
+    const double rounded = std::abs(expected[i]) + (accumulated ? std::abs(expected[i]) + 1 : 0);
+    CHECK(std::abs(actual[i] - expected[i]) <= 1.01 * step * rounded + 64 * std::ldexp(1, -24) * scale);
   }
 }
 
@@ -63,11 +66,12 @@ TEST_CASE("a matrix product is the sum of products, with either side transposed,
             for (std::int64_t i = 0; i < m; ++i)
               for (std::int64_t j = 0; j < n; ++j) {
                 double sum = 0;
-                for (std::int64_t p = 0; p < k; ++p) sum += double(ta ? x[p * m + i] : x[i * k + p]) * (tb ? y[j * k + p] : y[p * n + j]);
+                for (std::int64_t p = 0; p < k; ++p)
+                  sum += double(ta ? x[p * m + i] : x[i * k + p]) * (tb ? y[j * k + p] : y[p * n + j]);
                 expected.push_back(accumulate ? before[i * n + j] + sum : sum);
               }
             numerics::run(Matmul{a, b, out, ta, tb, accumulate});
-            check_close(values(out), expected, type, std::sqrt(double(k)));
+            check_close(values(out), expected, type, std::sqrt(double(k)), accumulate);
             CHECK(bench.margins_untouched());
           }
 }
@@ -99,9 +103,28 @@ TEST_CASE("rows are summed, alone or added to what is there") {
           expected.push_back(sum);
         }
         numerics::run(SumRows{x, out, accumulate});
-        check_close(values(out), expected, type);
+        check_close(values(out), expected, type, 1, accumulate);
         CHECK(bench.margins_untouched());
       }
+  });
+}
+
+TEST_CASE("what is accumulated is what would have been stored: the same bits as storing and then adding") {
+  for_all([](Dtype type, std::int64_t n) {
+    Workbench bench(8);
+    const Tensor a = bench.matrix(n, 9, type), b = bench.matrix(9, n, type), x = bench.matrix(7, n, type);
+    const Tensor product = bench.matrix(n, n, type), stored_product = bench.matrix(n, n, type), added = bench.matrix(n, n, type);
+    numerics::run(Copy{product, added});
+    numerics::run(Matmul{a, b, product, false, false, true});
+    numerics::run(Matmul{a, b, stored_product, false, false, false});
+    numerics::run(Add{stored_product, added});
+    CHECK(values(product) == values(added));
+    const Tensor sum = bench.vector(n, type), stored_sum = bench.vector(n, type), sum_added = bench.vector(n, type);
+    numerics::run(Copy{sum, sum_added});
+    numerics::run(SumRows{x, sum, true});
+    numerics::run(SumRows{x, stored_sum, false});
+    numerics::run(Add{stored_sum, sum_added});
+    CHECK(values(sum) == values(sum_added));
   });
 }
 

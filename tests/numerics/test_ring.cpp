@@ -33,8 +33,8 @@ TEST_CASE("chunk c is summed from member c + 1 around to member c") {
     ring.join(Verb::all_reduce, x, x);
   }
   ring.move();
-  // Chunk 0, members 1, 2, 3, 0: 3 + 2^24, half way, is 2^24 + 4 (even). Chunk 1, members 2, 3, 0, 1: 2^24 + 2, and 1 more is 2^24 + 4.
-  // Chunk 2, members 3, 0, 1, 2: 1 + 2^24, half way, is 2^24, and again. Chunk 3, members 0, 1, 2, 3: 2^24 first.
+  // Chunk 0, members 1, 2, 3, 0: 3 + 2^24, half way, is 2^24 + 4 (even). Chunk 1, members 2, 3, 0, 1: 2^24 + 2, and 1 more is half
+  // way again. Chunk 2, members 3, 0, 1, 2: 1 + 2^24, half way, is 2^24, twice. Chunk 3, members 0, 1, 2, 3: 2^24 first.
   const float big = 1 << 24;
   for (const Collective& member : ring.members) CHECK(values(member.to) == std::vector<float>{big + 4, big + 4, big, big});
 }

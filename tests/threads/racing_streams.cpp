@@ -1,4 +1,4 @@
-// A program that misses one event edge, with the hazard checker off: ThreadSanitizer has to report it, and to be silent with the edge.
+// A program that misses one event edge, with the hazard checker off: ThreadSanitizer has to report it, and is silent with the edge.
 //
 // racing_streams KIND missing|kept
 #include <cstdio>

@@ -26,8 +26,8 @@ void ThreadsBackend::run(int world, const Body& body) {
   for (auto& device : devices_) device->close();
   if (alarm_.error()) std::rethrow_exception(alarm_.error());
   if (alarm_.raised())
-    throw IllegalStep("the ranks wait for each other and none can go on: collectives of overlapping groups have to be issued in one "
-                      "order by all ranks");
+    throw IllegalStep("the ranks wait for each other and none can go on: collectives of overlapping groups have to be issued in "
+                      "one order by all ranks");
 }
 
 void ThreadsBackend::live(int rank, const Body& body) {
@@ -53,8 +53,8 @@ void ThreadsBackend::watch() {
   }
 }
 
-/// True when every thread waits for what only another could bring, and did so at the last look too. Whoever can still bring something
-/// is not waiting, or waits for a counter that is already there.
+/// True when every thread waits for what only another could bring, and did so at the last look too. Whoever can still bring
+/// something is not waiting, or waits for a counter that is already there.
 bool ThreadsBackend::stuck() {
   std::vector<threads::Waiter::Wait> waits;
   bool all_blocked = true;

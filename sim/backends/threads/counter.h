@@ -1,7 +1,7 @@
 // Counter: a number that only grows, and the only thing on which the threads of this backend sleep.
 //
 // ThreadSanitizer has to find a missing event edge, so nothing but a real wait may order two streams. Mutexes, condition variables
-// and std::atomic::wait would: here a thread polls with relaxed loads, sleeps in a bare futex call, and acquires only if it asks to.
+// and std::atomic::wait would. Here a thread polls with relaxed loads, sleeps in a bare futex call, and acquires only on request.
 #pragma once
 #include <atomic>
 #include <cstdint>

@@ -9,8 +9,8 @@
 
 namespace shardsim::threads {
 
-/// One producer (the rank's host thread), one consumer (the worker), no lock. A list of nodes and not a ring of slots: to use a slot
-/// again the host would have to acquire what the worker did, which would order this stream before all others of the rank.
+/// One producer (the rank's host thread), one consumer (the worker), no lock. A list of nodes and not a ring of slots: to use a
+/// slot again the host would have to acquire what the worker did, which would order this stream before all others of the rank.
 class Stream {
  public:
   static constexpr std::uint64_t depth = 1024;  ///< tasks in the queue, as on a GPU; the host waits when it is that far ahead
