@@ -2,9 +2,10 @@
 #include <doctest/doctest.h>
 
 #include <algorithm>
+#include <cstring>
+#include <functional>
 
 #include "backends/simgrid/backend.h"
-#include "app/archive.h"
 #include "app/process.h"
 #include "runs.h"
 
@@ -20,38 +21,49 @@ struct Job {
   Lane lane;
 };
 
-/// The end of every job, as rank 0's... the largest over its members' spans, on a simulated platform, in a process of its own.
-std::vector<double> ends_of(const std::string& platform_xml, int world, Fidelity fidelity, const std::vector<Job>& jobs,
-                            Latency latency = Latency::platform) {
+void issue(const std::vector<Job>& jobs, Device& device, Fabric& fabric) {
+  for (const Job& job : jobs) {
+    const Group group = job.group_of(device.rank());
+    if (group.size == 0) continue;
+    device.label(job.verb, int(&job - jobs.data()));
+    const Tensor buffer = device.alloc(job.lane, Band::workspace, one, Dim(job.elements, 0), Dtype::fp32);
+    const Tensor slice = buffer.slice(Dim(group.me * job.elements / group.size, 0), Dim(job.elements / group.size, 0));
+    if (job.verb == Verb::all_reduce) fabric.all_reduce(job.lane, group, buffer);
+    if (job.verb == Verb::reduce_scatter) fabric.reduce_scatter(job.lane, group, buffer, slice);
+    if (job.verb == Verb::all_gather) fabric.all_gather(job.lane, group, slice, buffer);
+  }
+}
+
+/// What `read` makes of a simulated platform after the jobs, as doubles; in a process of its own.
+std::vector<double> after(SimgridSettings settings, const std::string& platform_xml, int world, const std::vector<Job>& jobs,
+                          const std::function<std::vector<double>(const SimgridBackend&)>& read) {
   const PlatformFile file(platform_xml);
   const ProcessEnd end = run_in_process([&](int messages) {
-    SimgridSettings settings;
     settings.numerics = false;
-    settings.fidelity = fidelity, settings.latency = latency;
     settings.platform = file.path();
     settings.messages = messages;
     SimgridBackend backend(settings);
-    backend.run(world, [&](Device& device, Fabric& fabric) {
-      for (const Job& job : jobs) {
-        const Group group = job.group_of(device.rank());
-        if (group.size == 0) continue;
-        device.label(job.verb, int(&job - jobs.data()));
-        const Tensor buffer = device.alloc(job.lane, Band::workspace, one, Dim(job.elements, 0), Dtype::fp32);
-        const Tensor slice = buffer.slice(Dim(group.me * job.elements / group.size, 0), Dim(job.elements / group.size, 0));
-        if (job.verb == Verb::all_reduce) fabric.all_reduce(job.lane, group, buffer);
-        if (job.verb == Verb::reduce_scatter) fabric.reduce_scatter(job.lane, group, buffer, slice);
-        if (job.verb == Verb::all_gather) fabric.all_gather(job.lane, group, slice, buffer);
-      }
-    });
+    backend.run(world, [&](Device& device, Fabric& fabric) { issue(jobs, device, fabric); });
+    const std::vector<double> values = read(backend);
+    return std::string(reinterpret_cast<const char*>(values.data()), values.size() * sizeof(double));
+  });
+  REQUIRE_MESSAGE(end.answered, end.messages);
+  std::vector<double> values(end.answer.size() / sizeof(double));
+  std::memcpy(values.data(), end.answer.data(), end.answer.size());
+  return values;
+}
+
+/// When the last member of each job is done.
+std::vector<double> ends_of(const std::string& platform_xml, int world, Fidelity fidelity, const std::vector<Job>& jobs,
+                            Latency latency = Latency::platform) {
+  SimgridSettings settings;
+  settings.fidelity = fidelity, settings.latency = latency;
+  return after(settings, platform_xml, world, jobs, [&](const SimgridBackend& backend) {
     std::vector<double> ends(jobs.size());
     for (int rank = 0; rank < world; ++rank)
       for (const Span& span : backend.device(rank).recorder().spans()) ends[span.unit] = std::max(ends[span.unit], span.end);
-    return std::string(reinterpret_cast<const char*>(ends.data()), ends.size() * sizeof(double));
+    return ends;
   });
-  REQUIRE_MESSAGE(end.answered, end.messages);
-  std::vector<double> ends(jobs.size());
-  std::memcpy(ends.data(), end.answer.data(), end.answer.size());
-  return ends;
 }
 
 template <int N>
@@ -93,6 +105,31 @@ TEST_CASE("a ring all-reduce takes 2(N-1) steps of a chunk's transfer and an edg
       INFO("N = " << n << ", have to " << have_to << ", actual " << actual);
       CHECK(actual == doctest::Approx(have_to).epsilon(1e-6));  // should: SimGrid's clock resolves 1 ns
     }
+}
+
+TEST_CASE("SimGrid's own link counters agree with the bytes that the fabrics count") {
+  IdealGpus gpus;
+  const std::vector<Job> jobs{{Verb::all_reduce, all<8>, 80000, Lane::reduce}, {Verb::all_gather, all<8>, 4000, Lane::gather}};
+  for (const Fidelity fidelity : {Fidelity::ring, Fidelity::coupled}) {
+    SimgridSettings settings;
+    settings.fidelity = fidelity, settings.meters_links = true;
+    const std::vector<double> counts = after(settings, platform_xml(gpus), 8, jobs, [](const SimgridBackend& backend) {
+      std::vector<double> both;
+      const auto metered = backend.metered_link_bytes();
+      for (const auto& [link, bytes] : backend.link_bytes()) {
+        const auto found = metered.find(link);
+        both.insert(both.end(), {bytes, found == metered.end() ? 0 : found->second});
+      }
+      both.push_back(double(metered.size()));
+      return both;
+    });
+    CHECK(counts.back() == 16);  // a port up and a port down per GPU, and no other link
+    REQUIRE(counts.size() == 33);
+    for (std::size_t i = 0; i + 1 < counts.size(); i += 2) {
+      CHECK(counts[i] == 2 * 7 * 40000 + 7 * 2000);  // every edge of the ring carries what one rank sends
+      CHECK(counts[i + 1] == doctest::Approx(counts[i]).epsilon(1e-9));
+    }
+  }
 }
 
 TEST_CASE("a reduce-scatter and an all-gather take half of an all-reduce each") {

@@ -2,6 +2,7 @@
 #include "backends/simgrid/backend.h"
 
 #include <simgrid/Exception.hpp>
+#include <simgrid/plugins/load.h>
 #include <simgrid/s4u.hpp>
 
 #include <stdexcept>
@@ -30,7 +31,7 @@ void SimgridBackend::run(int world, const Body& body) {
   numerics::fix_blocking();
   run_ = std::make_unique<Run>();
   Run& run = *run_;
-  run.platform = load_platform(settings_.platform, world, settings_.messages);
+  run.platform = load_platform(settings_, world);
   run.network = std::make_unique<Network>(run.world, run.platform, settings_.fidelity, settings_.latency);
   sg::Engine::on_deadlock_cb([&run] { run.deadlocked = true; });
   for (int rank = 0; rank < world; ++rank) {
@@ -61,5 +62,12 @@ void SimgridBackend::run(int world, const Body& body) {
 const Device& SimgridBackend::device(int rank) const { return *run_->devices.at(rank); }
 const Gpu& SimgridBackend::gpu(int rank) const { return run_->platform.gpus.at(rank); }
 std::map<std::string, double> SimgridBackend::link_bytes() const { return run_->network->link_bytes(); }
+
+std::map<std::string, double> SimgridBackend::metered_link_bytes() const {
+  std::map<std::string, double> bytes;
+  for (const sg::Link* link : sg::Engine::get_instance()->get_all_links())
+    if (const double load = sg_link_get_cum_load(link); load > 0) bytes[link->get_name()] = load;
+  return bytes;
+}
 
 }  // namespace shardsim

@@ -15,6 +15,7 @@ struct SimgridSettings : BackendSettings {
   Fidelity fidelity = Fidelity::coupled;
   Latency latency = Latency::platform;
   std::filesystem::path platform;
+  bool meters_links = false;  ///< SimGrid counts the bytes of every link too (slower): for cross-checks
   int messages = 2;  ///< the descriptor that receives SimGrid's words about a platform that it refuses
 };
 
@@ -28,6 +29,8 @@ class SimgridBackend final : public Backend {
   const Gpu& gpu(int rank) const;
   /// Bytes that crossed each link.
   std::map<std::string, double> link_bytes() const;
+  /// The same by SimGrid's own counters, of the links that carried anything; needs meters_links.
+  std::map<std::string, double> metered_link_bytes() const;
 
  private:
   struct Run;

@@ -2,6 +2,7 @@
 // coupled transfers: hosts without links, whose mutual routes we define (any routing of the user's zone stays as it is).
 #include "backends/simgrid/platform.h"
 
+#include <simgrid/plugins/load.h>
 #include <simgrid/s4u.hpp>
 
 #include <unistd.h>
@@ -135,11 +136,13 @@ std::pair<sg::Host*, sg::Host*> Platform::next_pair() {
   return {ends[i], ends[j + (j >= i)]};
 }
 
-Platform load_platform(const std::filesystem::path& file, int world, int messages) {
+Platform load_platform(const SimgridSettings& settings, int world) {
+  const std::filesystem::path& file = settings.platform;
   // Pairs of ends: one per 64 edges of every group; a world has fewer than 3 world + 8 groups of that size.
   const std::size_t ends = 4 + std::size_t(std::ceil(std::sqrt(3.0 * world + 8)));
   const std::string text = wrapped(file, ends);
   start_engine();
+  if (settings.meters_links) sg_link_load_plugin_init();
   char copy[] = "/tmp/shardsim-platform-XXXXXX.xml";
   const int descriptor = mkstemps(copy, 4);
   if (descriptor < 0 || write(descriptor, text.data(), text.size()) != ssize_t(text.size()))
@@ -147,9 +150,11 @@ Platform load_platform(const std::filesystem::path& file, int world, int message
   close(descriptor);
   sg::Engine* engine = sg::Engine::get_instance();
   const int standard_error = dup(STDERR_FILENO);
-  dup2(messages, STDERR_FILENO);
+  dup2(settings.messages, STDERR_FILENO);
   engine->load_platform(copy);
   engine->seal_platform();
+  if (settings.meters_links)
+    for (const sg::Link* link : engine->get_all_links()) sg_link_load_track(link);
   dup2(standard_error, STDERR_FILENO);
   close(standard_error);
   unlink(copy);

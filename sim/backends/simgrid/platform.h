@@ -9,10 +9,10 @@
 //   kernel_seconds    fixed time of a kernel, default 0;  launch_seconds   host time of a launch, default 0
 //   node              which machine it is in, interconnect  nvlink | pcie: needed for `latency: nccl` only
 #pragma once
-#include <filesystem>
 #include <string>
 #include <vector>
 
+#include "backends/simgrid/backend.h"
 #include "cost/gpu.h"
 
 namespace simgrid::s4u {
@@ -35,10 +35,9 @@ struct Platform {
   std::size_t pairs_ = 0;
 };
 
-/// Starts SimGrid's engine (one per process) with the settings that make it exact, and loads the file. Throws ScenarioError:
+/// Starts SimGrid's engine (one per process) with the settings that make it exact, and loads the settings' file. Throws ScenarioError:
 /// malformed XML, fewer GPUs than `world`, missing or impossible facts. SimGrid itself ends the process on a platform that it
 /// refuses; the runner, which runs it in a process of its own, turns that into a ScenarioError.
-/// `messages` is a descriptor for what SimGrid says then.
-Platform load_platform(const std::filesystem::path& file, int world, int messages);
+Platform load_platform(const SimgridSettings&, int world);
 
 }  // namespace shardsim::simgrid_backend
