@@ -67,12 +67,13 @@ int run(const RunOptions& options, const Registry& registry) {
   const ResultsFolder folder(place);
 
   catch_interrupts();
+  const TrainingSet set(scenario);
   std::vector<SchemeResult> results;
   std::vector<formats::Figures> figures;
   ProgressLine progress(options.quiet);
   bool stopped = false;
   for (const std::string& name : scenario.schemes) {
-    SchemeResult result = run_scheme(scenario, *registry.find(name), progress.for_scheme(name));
+    SchemeResult result = run_scheme(scenario, set, *registry.find(name), progress.for_scheme(name));
     progress.clear();
     stopped = result.interrupted || interrupted();
     if (result.steps > 0) {

@@ -8,7 +8,6 @@
 
 #include "app/archive.h"
 #include "app/process.h"
-#include "app/training_set.h"
 #include "backends/simgrid/backend.h"
 #include "backends/threads/backend.h"
 #include "core/error.h"
@@ -40,7 +39,7 @@ struct Ranks {
   const Scenario& scenario;
   const SchemeEntry& entry;
   const Progress& progress;
-  TrainingSet set;
+  const TrainingSet& set;
   StopAt stop;
   struct Own {
     std::vector<std::vector<float>> losses;
@@ -99,8 +98,9 @@ RankResult books_of(const Device& device, Ranks::Own& own, double start, bool re
   return result;
 }
 
-SchemeResult run_on(Backend& backend, const Scenario& scenario, const SchemeEntry& entry, const Progress& progress) {
-  Ranks ranks{scenario, entry, progress, TrainingSet(scenario), {}, std::vector<Ranks::Own>(std::size_t(scenario.world))};
+SchemeResult run_on(Backend& backend, const Scenario& scenario, const TrainingSet& set, const SchemeEntry& entry,
+                    const Progress& progress) {
+  Ranks ranks{scenario, entry, progress, set, {}, std::vector<Ranks::Own>(std::size_t(scenario.world))};
   backend.run(scenario.world, [&ranks](Device& device, Fabric& fabric) {
     const std::string where = "scheme '" + ranks.entry.name + "', rank " + std::to_string(device.rank()) + ", step ";
     auto step = [&] { return std::to_string(ranks.own[device.rank()].steps) + ": "; };
@@ -148,7 +148,7 @@ std::string refusal(const Scenario& scenario, const ProcessEnd& end) {
   return {};
 }
 
-SchemeResult run_on_simgrid(const Scenario& scenario, const SchemeEntry& entry, const Progress& progress) {
+SchemeResult run_on_simgrid(const Scenario& scenario, const TrainingSet& set, const SchemeEntry& entry, const Progress& progress) {
   enum Tag : char { result, illegal, scenario_error, other };
   const ProcessEnd end = run_in_process([&](int messages) {
     auto tagged = [](Tag tag, const std::string& text) { return char(tag) + text; };
@@ -161,7 +161,7 @@ SchemeResult run_on_simgrid(const Scenario& scenario, const SchemeEntry& entry, 
       settings.platform = scenario.platform;
       settings.messages = messages;
       SimgridBackend backend(settings);
-      SchemeResult done = run_on(backend, scenario, entry, progress);
+      SchemeResult done = run_on(backend, scenario, set, entry, progress);
       done.gpu = backend.gpu(0);
       for (const auto& [link, bytes] : backend.link_bytes()) done.links.push_back({link, bytes});
       Archive archive;
@@ -194,14 +194,14 @@ SchemeResult run_on_simgrid(const Scenario& scenario, const SchemeEntry& entry, 
 
 }  // namespace
 
-SchemeResult run_scheme(const Scenario& scenario, const SchemeEntry& entry, const Progress& progress) {
-  if (scenario.backend == "simgrid") return run_on_simgrid(scenario, entry, progress);
+SchemeResult run_scheme(const Scenario& scenario, const TrainingSet& set, const SchemeEntry& entry, const Progress& progress) {
+  if (scenario.backend == "simgrid") return run_on_simgrid(scenario, set, entry, progress);
   BackendSettings settings;
   settings.numerics = scenario.numerics != Numerics::off;
   settings.checks_hazards = scenario.checks_hazards;
   settings.recorded_ranks = scenario.recorded_ranks;
   ThreadsBackend backend(settings);
-  SchemeResult done = run_on(backend, scenario, entry, progress);
+  SchemeResult done = run_on(backend, scenario, set, entry, progress);
   done.gpu.name = "CPU threads";
   return done;
 }

@@ -4,6 +4,7 @@
 
 #include "app/result.h"
 #include "app/scenario.h"
+#include "app/training_set.h"
 
 namespace shardsim {
 
@@ -12,7 +13,8 @@ using Progress = std::function<void(int, int, double)>;
 
 /// Runs one scheme. On simgrid in a forked process (SimGrid has one engine per process; its clock starts at 0), on threads in this
 /// one. Throws IllegalStep (named: scheme, rank, step, verb, unit) and ScenarioError (a platform that SimGrid refuses).
-SchemeResult run_scheme(const Scenario&, const SchemeEntry&, const Progress& = {});
+/// The training set is that of the scenario; several schemes share one.
+SchemeResult run_scheme(const Scenario&, const TrainingSet&, const SchemeEntry&, const Progress& = {});
 
 /// True once Ctrl-C was pressed; run_scheme then ends after the step at hand and says so in its result.
 void catch_interrupts();

@@ -27,7 +27,7 @@ struct MlpChoice {
 
 struct DataChoice {
   std::filesystem::path x, y;  ///< .npy, float32 [rows, in] and [rows, out]; empty: a seeded teacher network
-  std::int64_t rows = 4096;    ///< of the teacher's data set
+  std::int64_t rows = 1024;    ///< of the teacher's data set
 };
 
 /// What a scenario's `expect:` block states about one scheme's result; keys are those of the README.

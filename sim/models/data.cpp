@@ -32,7 +32,7 @@ enum Purpose : std::uint64_t { theta_of_student = 1, theta_of_teacher, inputs };
 std::vector<float> uniform_theta(const std::vector<std::int64_t>& widths, const Random& random) {
   std::vector<float> theta;
   for (std::size_t layer = 0; layer + 1 < widths.size(); ++layer) {
-    const float bound = 1.f / std::sqrt(float(widths[layer]));
+    const float bound = std::sqrt(3.f / float(widths[layer]));
     for (std::int64_t i = 0; i < widths[layer] * widths[layer + 1]; ++i) theta.push_back(bound * random.symmetric(theta.size()));
     theta.insert(theta.end(), std::size_t(widths[layer + 1]), 0.f);
   }

@@ -28,7 +28,8 @@ class Data {
   std::int64_t in_, out_, rows_;
 };
 
-/// Seeded parameters of an MLP, model order: for each layer W (in x out, row-major), uniform in +-1/sqrt(in), then b, zero.
+/// Seeded parameters of an MLP, model order: for each layer W (in x out, row-major), uniform in +-sqrt(3/in), so that
+/// signals keep their size through many layers; then b, zero.
 std::vector<float> seeded_theta(const std::vector<std::int64_t>& widths, std::uint64_t seed);
 
 }  // namespace shardsim

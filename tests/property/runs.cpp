@@ -25,12 +25,12 @@ Scenario small_scenario() {
 
 SchemeResult run(const Scenario& scenario, const std::string& scheme) {
   const Registry registry = built_in_schemes();
-  return run_scheme(scenario, *registry.find(scheme));
+  return run_scheme(scenario, TrainingSet(scenario), *registry.find(scheme));
 }
 
 std::string illegal(const Scenario& scenario, const SchemeEntry& scheme) {
   try {
-    run_scheme(scenario, scheme);
+    run_scheme(scenario, TrainingSet(scenario), scheme);
   } catch (const IllegalStep& error) {
     return error.what();
   }
