@@ -4,7 +4,6 @@
 
 #include <Eigen/Core>
 #include <algorithm>
-#include <bit>
 #include <cmath>
 #include <cstdlib>
 #include <limits>
@@ -172,13 +171,6 @@ void run(const Op& op) {
 }
 
 float* data(const Tensor& tensor) { return static_cast<float*>(tensor.in->at) + real(tensor.offset); }
-
-float to_bf16(float x) {
-  std::uint32_t bits = std::bit_cast<std::uint32_t>(x);
-  if (x != x) return std::bit_cast<float>((bits & 0xffff0000u) | 0x00400000u);  // adding could carry a NaN into infinity
-  bits += 0x7fffu + (bits >> 16 & 1u);
-  return std::bit_cast<float>(bits & 0xffff0000u);
-}
 
 void* allocate(Dim count) {
   const std::size_t n = std::size_t(real(count));
