@@ -135,19 +135,6 @@ SchemeResult run_on(Backend& backend, const Scenario& scenario, const TrainingSe
   return result;
 }
 
-/// SimGrid's own words about a platform, without its decoration.
-std::string refusal(const Scenario& scenario, const ProcessEnd& end) {
-  for (const char* mark : {"ERROR] ", "CRITICAL] "})
-    if (const std::size_t at = end.messages.find(mark); at != std::string::npos) {
-      std::string text = end.messages.substr(at + std::string(mark).size());
-      text.resize(std::min(text.find('\n'), text.size()));
-      if (const std::size_t copy = text.find("/tmp/shardsim-platform-"); copy != std::string::npos)
-        text.replace(copy, text.find(".xml", copy) + 4 - copy, scenario.platform.string());
-      return scenario.platform.string() + ": SimGrid refuses the platform: " + text;
-    }
-  return {};
-}
-
 SchemeResult run_on_simgrid(const Scenario& scenario, const TrainingSet& set, const SchemeEntry& entry, const Progress& progress) {
   enum Tag : char { result, illegal, scenario_error, other };
   const ProcessEnd end = run_in_process([&](int messages) {
@@ -176,7 +163,7 @@ SchemeResult run_on_simgrid(const Scenario& scenario, const TrainingSet& set, co
     }
   });
   if (!end.answered) {
-    if (const std::string text = refusal(scenario, end); !text.empty()) throw ScenarioError(text);
+    if (const std::string text = platform_refusal(end.messages, scenario.platform); !text.empty()) throw ScenarioError(text);
     throw std::runtime_error("scheme '" + entry.name + "': the simulation ended with " + end.how);
   }
   const std::string text = end.answer.substr(1);

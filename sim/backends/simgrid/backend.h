@@ -19,6 +19,9 @@ struct SimgridSettings : BackendSettings {
   int messages = 2;  ///< the descriptor that receives SimGrid's words about a platform that it refuses
 };
 
+/// SimGrid's own words when it ended the process over a platform, in one line that names the file; empty if they are none.
+std::string platform_refusal(const std::string& messages, const std::filesystem::path& platform);
+
 class SimgridBackend final : public Backend {
  public:
   explicit SimgridBackend(SimgridSettings);

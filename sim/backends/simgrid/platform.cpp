@@ -5,6 +5,7 @@
 #include <simgrid/plugins/load.h>
 #include <simgrid/s4u.hpp>
 
+#include <sys/mman.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -23,6 +24,7 @@ namespace {
 
 namespace sg = simgrid::s4u;
 const std::string end_prefix = "shardsim.end.";
+const std::string copy_prefix = "/proc/self/fd/";  // SimGrid reads a copy, which it calls by this and a number
 
 std::string read_text(const std::filesystem::path& file) {
   std::ifstream in(file, std::ios::binary);
@@ -143,21 +145,19 @@ Platform load_platform(const SimgridSettings& settings, int world) {
   const std::string text = wrapped(file, ends);
   start_engine();
   if (settings.meters_links) sg_link_load_plugin_init();
-  char copy[] = "/tmp/shardsim-platform-XXXXXX.xml";
-  const int descriptor = mkstemps(copy, 4);
-  if (descriptor < 0 || write(descriptor, text.data(), text.size()) != ssize_t(text.size()))
-    throw ScenarioError(std::string(copy) + ": cannot write a temporary file");
-  close(descriptor);
+  const int copy = memfd_create("platform", 0);  // a file without a name: nothing is left behind if SimGrid ends the process
+  if (copy < 0 || write(copy, text.data(), text.size()) != ssize_t(text.size()))
+    throw ScenarioError(file.string() + ": no memory for a copy of the platform");
   sg::Engine* engine = sg::Engine::get_instance();
   const int standard_error = dup(STDERR_FILENO);
   dup2(settings.messages, STDERR_FILENO);
-  engine->load_platform(copy);
+  engine->load_platform(copy_prefix + std::to_string(copy));
   engine->seal_platform();
   if (settings.meters_links)
     for (const sg::Link* link : engine->get_all_links()) sg_link_load_track(link);
   dup2(standard_error, STDERR_FILENO);
   close(standard_error);
-  unlink(copy);
+  close(copy);
 
   Platform platform;
   for (sg::Host* host : engine->get_all_hosts()) {
@@ -183,3 +183,21 @@ Platform load_platform(const SimgridSettings& settings, int world) {
 }
 
 }  // namespace shardsim::simgrid_backend
+
+namespace shardsim {
+
+std::string platform_refusal(const std::string& messages, const std::filesystem::path& platform) {
+  const std::string& prefix = simgrid_backend::copy_prefix;
+  for (const char* mark : {"ERROR] ", "CRITICAL] "}) {
+    const std::size_t at = messages.find(mark);
+    if (at == std::string::npos) continue;
+    std::string text = messages.substr(at + std::string(mark).size());
+    text.resize(std::min(text.find('\n'), text.size()));
+    if (const std::size_t copy = text.find(prefix); copy != std::string::npos)
+      text.replace(copy, text.find_first_not_of("0123456789", copy + prefix.size()) - copy, platform.string());
+    return platform.string() + ": SimGrid refuses the platform: " + text;
+  }
+  return {};
+}
+
+}  // namespace shardsim
