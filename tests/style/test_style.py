@@ -62,7 +62,8 @@ class Style(unittest.TestCase):
             if first.startswith("#!"):
                 first = (lines(name) + [""])[1]
             mark = "//" if name.endswith((".h", ".cpp", ".cu", ".cuh")) else "#"
-            if not re.match(re.escape(mark) + r" \S+( \S+)+", first):
+            is_docstring = name.endswith(".py") and first.startswith('"""')
+            if not is_docstring and not re.match(re.escape(mark) + r" \S+( \S+)+", first):
                 problems.append(f"{name}:1: the first line has to be a comment that says what the file is, not '{first}'")
         self.expect_none(problems)
 
