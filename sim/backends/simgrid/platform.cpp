@@ -57,6 +57,14 @@ std::string wrapped(const std::filesystem::path& file, std::size_t ends) {
   return text;
 }
 
+/// SimGrid's words in one line, with the user's name of the file.
+std::string refusal(std::string words, const std::filesystem::path& platform) {
+  words.resize(std::min(words.find('\n'), words.size()));
+  if (const std::size_t copy = words.find(copy_prefix); copy != std::string::npos)
+    words.replace(copy, words.find_first_not_of("0123456789", copy + copy_prefix.size()) - copy, platform.string());
+  return platform.string() + ": SimGrid refuses the platform: " + words;
+}
+
 /// gpu2 before gpu10: runs of digits compare as numbers.
 bool naturally_before(const std::string& a, const std::string& b) {
   std::size_t i = 0, j = 0;
@@ -129,6 +137,27 @@ void start_engine() {
 #endif
 }
 
+/// Has SimGrid read the text, under a name that leaves no file behind if it ends the process.
+void load(const SimgridSettings& settings, const std::string& text) {
+  const int copy = memfd_create("platform", 0);
+  if (copy < 0 || write(copy, text.data(), text.size()) != ssize_t(text.size()))
+    throw ScenarioError(settings.platform.string() + ": no memory for a copy of the platform");
+  sg::Engine* engine = sg::Engine::get_instance();
+  const int standard_error = dup(STDERR_FILENO);
+  dup2(settings.messages, STDERR_FILENO);  // what SimGrid says before it ends the process
+  std::string words;
+  try {
+    engine->load_platform(copy_prefix + std::to_string(copy));
+    engine->seal_platform();
+  } catch (const std::exception& error) {
+    words = error.what();
+  }
+  dup2(standard_error, STDERR_FILENO);
+  close(standard_error);
+  close(copy);
+  if (!words.empty()) throw ScenarioError(refusal(words, settings.platform));
+}
+
 }  // namespace
 
 std::pair<sg::Host*, sg::Host*> Platform::next_pair() {
@@ -145,22 +174,11 @@ Platform load_platform(const SimgridSettings& settings, int world) {
   const std::string text = wrapped(file, ends);
   start_engine();
   if (settings.meters_links) sg_link_load_plugin_init();
-  const int copy = memfd_create("platform", 0);  // a file without a name: nothing is left behind if SimGrid ends the process
-  if (copy < 0 || write(copy, text.data(), text.size()) != ssize_t(text.size()))
-    throw ScenarioError(file.string() + ": no memory for a copy of the platform");
-  sg::Engine* engine = sg::Engine::get_instance();
-  const int standard_error = dup(STDERR_FILENO);
-  dup2(settings.messages, STDERR_FILENO);
-  engine->load_platform(copy_prefix + std::to_string(copy));
-  engine->seal_platform();
-  if (settings.meters_links)
-    for (const sg::Link* link : engine->get_all_links()) sg_link_load_track(link);
-  dup2(standard_error, STDERR_FILENO);
-  close(standard_error);
-  close(copy);
+  load(settings, text);
 
   Platform platform;
-  for (sg::Host* host : engine->get_all_hosts()) {
+  platform.file = file.string();
+  for (sg::Host* host : sg::Engine::get_instance()->get_all_hosts()) {
     if (host->get_name().rfind(end_prefix, 0) == 0) platform.ends.push_back(host);
     else if (host->get_property("gpu")) platform.hosts.push_back(host);
   }
@@ -187,16 +205,9 @@ Platform load_platform(const SimgridSettings& settings, int world) {
 namespace shardsim {
 
 std::string platform_refusal(const std::string& messages, const std::filesystem::path& platform) {
-  const std::string& prefix = simgrid_backend::copy_prefix;
-  for (const char* mark : {"ERROR] ", "CRITICAL] "}) {
-    const std::size_t at = messages.find(mark);
-    if (at == std::string::npos) continue;
-    std::string text = messages.substr(at + std::string(mark).size());
-    text.resize(std::min(text.find('\n'), text.size()));
-    if (const std::size_t copy = text.find(prefix); copy != std::string::npos)
-      text.replace(copy, text.find_first_not_of("0123456789", copy + prefix.size()) - copy, platform.string());
-    return platform.string() + ": SimGrid refuses the platform: " + text;
-  }
+  for (const char* mark : {"ERROR] ", "CRITICAL] "})
+    if (const std::size_t at = messages.find(mark); at != std::string::npos)
+      return simgrid_backend::refusal(messages.substr(at + std::string(mark).size()), platform);
   return {};
 }
 

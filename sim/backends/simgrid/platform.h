@@ -23,6 +23,7 @@ class Link;
 namespace shardsim::simgrid_backend {
 
 struct Platform {
+  std::string file;                        ///< for messages
   std::vector<simgrid::s4u::Host*> hosts;  ///< of ranks 0 .. world-1
   std::vector<Gpu> gpus;
   std::vector<std::string> nodes, interconnects;

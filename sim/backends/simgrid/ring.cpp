@@ -38,7 +38,7 @@ void set_nccl_latencies(Ring& ring, const Platform& platform) {
     const int rank = ring.group.rank(member);
     const std::string &node = platform.nodes[rank], &interconnect = platform.interconnects[rank];
     if (node.empty() || (interconnect != "nvlink" && interconnect != "pcie"))
-      throw ScenarioError("latency: nccl needs the properties 'node' and 'interconnect' (nvlink | pcie) of every GPU, and host '" +
+      throw ScenarioError(platform.file + ": latency: nccl needs the properties 'node' and 'interconnect' (nvlink | pcie) of every GPU, and host '" +
                           platform.hosts[rank]->get_name() + "' lacks them; add them to the platform or choose latency: platform");
     nodes.insert(node);
     hop = interconnect == "nvlink" ? 3.4e-6 : 5.7e-6;
@@ -66,7 +66,7 @@ Ring make_ring(const Platform& platform, const Group& group, Latency latency) {
     const sg::Host* to = platform.hosts[group.rank((member + 1) % n)];
     from->route_to(to, ring.edges[member], &ring.latencies[member]);
     if (ring.edges[member].empty())
-      throw ScenarioError("platform: no links between '" + from->get_name() + "' and '" + to->get_name() + "'; add a route");
+      throw ScenarioError(platform.file + ": no links between '" + from->get_name() + "' and '" + to->get_name() + "'; add a route");
     for (const sg::Link* link : ring.edges[member]) ++crossings[link];
   }
   // All edges move at once, so a link that several of them cross has that much less for each.
