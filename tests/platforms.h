@@ -9,8 +9,8 @@ namespace shardsim::test {
 
 struct IdealGpus {
   int gpus = 8;
-  double bandwidth = 50e9;        ///< of each port and direction, bytes per second
-  double latency = 1e-6;          ///< of an edge: two ports
+  double bandwidth = 50e9;  ///< of each port and direction, bytes per second
+  double latency = 1e-6;    ///< of an edge: two ports
   double launch_seconds = 0;
   double kernel_seconds = 0;
   double flops = 100e12, memory_bandwidth = 2e12;
@@ -24,9 +24,10 @@ inline std::string platform_xml(const IdealGpus& p) {
     return std::string(text);
   };
   return "<?xml version=\"1.0\"?><!DOCTYPE platform SYSTEM \"https://simgrid.org/simgrid.dtd\"><platform version=\"4.1\">"
-         "<cluster id=\"ideal\" prefix=\"gpu\" suffix=\"\" radical=\"0-" + std::to_string(p.gpus - 1) + "\" speed=\"1Gf\" bw=\"" +
-         number(p.bandwidth) + "Bps\" lat=\"" + number(p.latency / 2) + "s\" sharing_policy=\"SPLITDUPLEX\">" + prop("gpu", "ideal") +
-         prop("memory", "80GiB") + prop("memory_bandwidth", number(p.memory_bandwidth)) + prop("fp32_flops", number(p.flops)) +
+         "<cluster id=\"ideal\" prefix=\"gpu\" suffix=\"\" radical=\"0-" +
+         std::to_string(p.gpus - 1) + "\" speed=\"1Gf\" bw=\"" + number(p.bandwidth) + "Bps\" lat=\"" + number(p.latency / 2) +
+         "s\" sharing_policy=\"SPLITDUPLEX\">" + prop("gpu", "ideal") + prop("memory", "80GiB") +
+         prop("memory_bandwidth", number(p.memory_bandwidth)) + prop("fp32_flops", number(p.flops)) +
          prop("bf16_flops", number(p.flops)) + prop("launch_seconds", number(p.launch_seconds)) +
          prop("kernel_seconds", number(p.kernel_seconds)) + prop("node", "0") + prop("interconnect", "nvlink") +
          "</cluster></platform>\n";

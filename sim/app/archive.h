@@ -30,7 +30,8 @@ class Archive {
     (*this)(size);
     if (reading_) values.resize(size);
     if constexpr (std::is_trivially_copyable_v<T>) raw(values.data(), size * sizeof(T));
-    else for (T& value : values) (*this)(value);
+    else
+      for (T& value : values) (*this)(value);
   }
   void value_of(std::string& text) {
     std::vector<char> characters(text.begin(), text.end());
@@ -47,7 +48,8 @@ class Archive {
     (*this)(g.memory_bytes);
   }
   void value_of(RankResult& r) {
-    (*this)(r.losses), (*this)(r.step_begin), (*this)(r.step_end), (*this)(r.peak), (*this)(r.model_state_peak), (*this)(r.resident);
+    (*this)(r.losses), (*this)(r.step_begin), (*this)(r.step_end), (*this)(r.peak), (*this)(r.model_state_peak),
+        (*this)(r.resident);
     (*this)(r.traffic_bytes), (*this)(r.control_bytes), (*this)(r.spans), (*this)(r.entries);
   }
   void value_of(SchemeResult& r) {

@@ -12,7 +12,6 @@
 namespace shardsim {
 namespace {
 
-
 const std::string& scalar(const YamlNode& node, const char* wanted) {
   if (node.kind == YamlNode::Kind::nothing) refuse(node, std::string("has no value; ") + wanted + " is expected");
   if (node.kind != YamlNode::Kind::scalar) refuse(node, "is " + in_words(node) + ", but " + wanted + " is expected");

@@ -49,8 +49,7 @@ ProcessEnd run_in_process(const std::function<std::string(int)>& body) {
   end.answer = read_all(answer[0]);
   close(answer[0]);
   int status = 0;
-  while (waitpid(child, &status, 0) < 0 && errno == EINTR) {
-  }
+  while (waitpid(child, &status, 0) < 0 && errno == EINTR) {}
   end.answered = WIFEXITED(status) && WEXITSTATUS(status) == 0 && !end.answer.empty() && end.answer.back() == '.';
   if (end.answered) end.answer.pop_back();
   end.how = WIFSIGNALED(status) ? "signal " + std::to_string(WTERMSIG(status)) : "exit code " + std::to_string(WEXITSTATUS(status));

@@ -7,10 +7,10 @@
 namespace shardsim {
 
 struct ProcessEnd {
-  std::string answer;    ///< what the function returned
+  std::string answer;     ///< what the function returned
   bool answered = false;  ///< false: the process died before
-  std::string messages;  ///< what it wrote to the descriptor that it was given
-  std::string how;       ///< "exit code 1", "signal 11"
+  std::string messages;   ///< what it wrote to the descriptor that it was given
+  std::string how;        ///< "exit code 1", "signal 11"
 };
 
 /// Forks, calls `body(messages)` in the child, and waits. `messages` is a descriptor for what should be read if the child dies.

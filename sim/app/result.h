@@ -12,13 +12,13 @@
 namespace shardsim {
 
 struct RankResult {
-  std::vector<float> losses;                     ///< per step; empty without numerics
-  std::vector<double> step_begin, step_end;      ///< seconds from the start of the first step
+  std::vector<float> losses;                 ///< per step; empty without numerics
+  std::vector<double> step_begin, step_end;  ///< seconds from the start of the first step
   Peak peak, model_state_peak;
-  std::vector<Part> resident;                    ///< held between steps, by band, unit and cause
+  std::vector<Part> resident;                         ///< held between steps, by band, unit and cause
   std::int64_t traffic_bytes = 0, control_bytes = 0;  ///< sent over the whole run
-  std::vector<Span> spans;                       ///< recorded ranks only; seconds as above
-  std::vector<LedgerEntry> entries;              ///< recorded ranks only; seconds as above (bind is before 0)
+  std::vector<Span> spans;                            ///< recorded ranks only; seconds as above
+  std::vector<LedgerEntry> entries;                   ///< recorded ranks only; seconds as above (bind is before 0)
 };
 
 struct LinkLoad {
@@ -29,13 +29,13 @@ struct LinkLoad {
 struct SchemeResult {
   std::string scheme, backend;
   int world = 1;
-  int steps = 0;                                 ///< finished; fewer than asked when interrupted
+  int steps = 0;  ///< finished; fewer than asked when interrupted
   ShardSet shard;
-  std::int64_t parameters = 0, padding = 0;      ///< charged elements; padding over all units
-  std::vector<std::int64_t> unit_parameters;     ///< charged, without padding
+  std::int64_t parameters = 0, padding = 0;   ///< charged elements; padding over all units
+  std::vector<std::int64_t> unit_parameters;  ///< charged, without padding
   std::vector<RankResult> ranks;
-  std::vector<float> theta;                      ///< fp32, model order, without padding; empty without numerics
-  std::vector<LinkLoad> links;                   ///< bytes that crossed each link (simgrid)
+  std::vector<float> theta;     ///< fp32, model order, without padding; empty without numerics
+  std::vector<LinkLoad> links;  ///< bytes that crossed each link (simgrid)
   Gpu gpu;
   bool interrupted = false;
 };

@@ -106,13 +106,9 @@ SchemeResult run_on(Backend& backend, const Scenario& scenario, const TrainingSe
     auto step = [&] { return std::to_string(ranks.own[device.rank()].steps) + ": "; };
     try {
       train(ranks, device, fabric);
-    } catch (const IllegalStep& error) {
-      throw IllegalStep(where + step() + error.what());
-    } catch (const ScenarioError&) {
+    } catch (const IllegalStep& error) { throw IllegalStep(where + step() + error.what()); } catch (const ScenarioError&) {
       throw;
-    } catch (const std::exception& error) {
-      throw IllegalStep(where + step() + "an exception came out of it: " + error.what());
-    }
+    } catch (const std::exception& error) { throw IllegalStep(where + step() + "an exception came out of it: " + error.what()); }
   });
   const bool numerics = scenario.numerics != Numerics::off;
   SchemeResult result;
@@ -154,13 +150,9 @@ SchemeResult run_on_simgrid(const Scenario& scenario, const TrainingSet& set, co
       Archive archive;
       archive(done);
       return tagged(result, archive.bytes());
-    } catch (const IllegalStep& error) {
-      return tagged(illegal, error.what());
-    } catch (const ScenarioError& error) {
+    } catch (const IllegalStep& error) { return tagged(illegal, error.what()); } catch (const ScenarioError& error) {
       return tagged(scenario_error, error.what());
-    } catch (const std::exception& error) {
-      return tagged(other, error.what());
-    }
+    } catch (const std::exception& error) { return tagged(other, error.what()); }
   });
   if (!end.answered) {
     if (const std::string text = platform_refusal(end.messages, scenario.platform); !text.empty()) throw ScenarioError(text);
@@ -168,10 +160,14 @@ SchemeResult run_on_simgrid(const Scenario& scenario, const TrainingSet& set, co
   }
   const std::string text = end.answer.substr(1);
   switch (Tag(end.answer[0])) {
-    case illegal: throw IllegalStep(text);
-    case scenario_error: throw ScenarioError(text);
-    case other: throw std::runtime_error("scheme '" + entry.name + "': " + text);
-    case result: break;
+    case illegal:
+      throw IllegalStep(text);
+    case scenario_error:
+      throw ScenarioError(text);
+    case other:
+      throw std::runtime_error("scheme '" + entry.name + "': " + text);
+    case result:
+      break;
   }
   SchemeResult done;
   Archive archive(text);

@@ -14,7 +14,7 @@
 
 namespace shardsim {
 
-enum class Numerics { full, twin, off };         ///< what the arithmetic has of the charged sizes
+enum class Numerics { full, twin, off };  ///< what the arithmetic has of the charged sizes
 const char* name_of(Fidelity);
 const char* name_of(Latency);
 const char* name_of(Numerics);

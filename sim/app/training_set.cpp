@@ -22,9 +22,9 @@ TrainingSet::TrainingSet(const Scenario& scenario) : world_(scenario.world), row
   shape_.type = scenario.knobs.precision.param;
   shape_.micro_batches = scenario.knobs.accumulation;
   if (!has_numbers) return;
-  theta0_ = scenario.model.theta0.empty() ? seeded_theta(widths, scenario.seed) : formats::read_npy(scenario.model.theta0, 1).values;
-  if (scenario.data.x.empty())
-    data_ = std::make_shared<const Data>(Data::from_teacher(widths, scenario.data.rows, scenario.seed));
+  theta0_ =
+      scenario.model.theta0.empty() ? seeded_theta(widths, scenario.seed) : formats::read_npy(scenario.model.theta0, 1).values;
+  if (scenario.data.x.empty()) data_ = std::make_shared<const Data>(Data::from_teacher(widths, scenario.data.rows, scenario.seed));
   else
     data_ = std::make_shared<const Data>(formats::read_npy(scenario.data.x, 2).values, widths.front(),
                                          formats::read_npy(scenario.data.y, 2).values, widths.back());

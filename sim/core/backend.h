@@ -22,9 +22,9 @@ class Backend {
 
 /// What all backends are told.
 struct BackendSettings {
-  bool numerics = true;         ///< false: no storage behind tensors, no arithmetic
+  bool numerics = true;  ///< false: no storage behind tensors, no arithmetic
   bool checks_hazards = true;
-  int recorded_ranks = 64;      ///< ranks below this keep their spans and ledger entries; the others keep totals and peaks
+  int recorded_ranks = 64;  ///< ranks below this keep their spans and ledger entries; the others keep totals and peaks
 };
 
 }  // namespace shardsim

@@ -39,10 +39,14 @@ struct Precision {
   constexpr std::int64_t bytes_per_parameter(Band band) const {
     switch (band) {
       case Band::param:
-      case Band::gathered: return bytes_of(param);
-      case Band::grad: return bytes_of(grad);
-      case Band::opt: return 4 * opt_vectors();
-      default: return 0;
+      case Band::gathered:
+        return bytes_of(param);
+      case Band::grad:
+        return bytes_of(grad);
+      case Band::opt:
+        return 4 * opt_vectors();
+      default:
+        return 0;
     }
   }
 };

@@ -18,7 +18,8 @@ void BandScheme::illegal(Verb verb, int unit, const std::string& why) const {
 }
 
 BandScheme::State& BandScheme::state(Verb verb, int unit) {
-  if (unit < 0 || unit >= int(states_.size())) illegal(verb, unit, "there is no such unit; iterate forward_order() or backward_order()");
+  if (unit < 0 || unit >= int(states_.size()))
+    illegal(verb, unit, "there is no such unit; iterate forward_order() or backward_order()");
   return states_[unit];
 }
 
@@ -134,14 +135,16 @@ const std::vector<int>& BandScheme::backward_order() {
 Tensor BandScheme::readable(int unit, Verb verb) {
   State& s = states_[unit];
   if (!shard().has(Band::param)) {
-    if (!s.published) illegal(verb, unit, "only this rank's slice of the parameters is up to date; call all_gather(u) after adam()");
+    if (!s.published)
+      illegal(verb, unit, "only this rank's slice of the parameters is up to date; call all_gather(u) after adam()");
     after(s.param_ready, Lane::compute, Edge::parameters_before_use);
     return whole(s.param);
   }
   if (!s.gathered) illegal(verb, unit, "this rank holds only its slice of the parameters; call all_gather(u) first");
   if (s.gathered_in != pass_ && !keeps_gathered())
-    illegal(verb, unit, "the gather of the forward pass still serves the backward pass: that is 2P of traffic and hides the gathered "
-                        "copy; release(u) after forward(u) and call all_gather(u) again");
+    illegal(verb, unit,
+            "the gather of the forward pass still serves the backward pass: that is 2P of traffic and hides the gathered "
+            "copy; release(u) after forward(u) and call all_gather(u) again");
   after(s.gather_ready, Lane::compute, Edge::gather_before_use);
   return whole(s.gathered);
 }
@@ -173,7 +176,8 @@ void BandScheme::prepare_gradient(int unit) {
   }
   const int budget = rank_->knobs.unreduced;
   const int alive = full_gradients_ - int(reductions_.size());  // in program order; the stream may still hold more
-  if (alive > budget) illegal(Verb::backward, unit, "more full gradients are alive than `unreduced` allows; call reduce_scatter(u) first");
+  if (alive > budget)
+    illegal(Verb::backward, unit, "more full gradients are alive than `unreduced` allows; call reduce_scatter(u) first");
   if (budget != unlimited && full_gradients_ > budget)
     after(reductions_[full_gradients_ - 1 - budget], Lane::compute, Edge::reduction_before_backward);
   s.full = device.alloc(Lane::compute, Band::grad, one, cuts_[unit].padded, type);
@@ -190,7 +194,8 @@ void BandScheme::backward(int unit) {
   prepare_gradient(unit);
   const Tensor grads = whole(s.full ? s.full : s.grad);
   const bool accumulate = micro_batch_ > 0 && !s.full;
-  if (!accumulate) rank_->device.launch(Lane::compute, Fill{grads.slice(cuts_[unit].count, cuts_[unit].padded - cuts_[unit].count), 0.f});
+  if (!accumulate)
+    rank_->device.launch(Lane::compute, Fill{grads.slice(cuts_[unit].count, cuts_[unit].padded - cuts_[unit].count), 0.f});
   Dim at = cuts_[unit].count;
   for (int m = cuts_[unit].last - 1; m >= cuts_[unit].first; --m) {
     const Dim count = count_of(rank_->model.layout(m));
@@ -294,7 +299,8 @@ void BandScheme::gather(int unit) {
   if (!keeps_gathered() && rank_->knobs.prefetch != unlimited) {
     const int budget = rank_->knobs.prefetch + 1;
     if (gathers_ - int(releases_.size()) >= budget)
-      illegal(Verb::all_gather, unit, std::to_string(budget) + " gathered units are alive, all that `prefetch` allows; release(u) first");
+      illegal(Verb::all_gather, unit,
+              std::to_string(budget) + " gathered units are alive, all that `prefetch` allows; release(u) first");
     if (gathers_ >= budget) after(releases_[gathers_ - budget], lane, Edge::release_before_gather);
   }
   after(s.released, lane, Edge::release_before_gather);  // the budget is one of units: none is gathered twice at once
@@ -335,11 +341,11 @@ void BandScheme::clip() {
     const Dim part = cuts_[u].padded.over(n);
     if (shard().empty())
       for (int r = 0; r < n; ++r) device.launch(Lane::compute, SumSquares{states_[u].grad.slice(r * part, part), slot(r)});
-    else
-      device.launch(Lane::compute, SumSquares{own_grad(u), slot(rank_->index)});
+    else device.launch(Lane::compute, SumSquares{own_grad(u), slot(rank_->index)});
   }
   label(Verb::clip, -1);
-  if (!shard().empty()) rank_->fabric.all_gather(Lane::compute, mesh_.shards, slot(rank_->index), whole(*squares), Payload::control);
+  if (!shard().empty())
+    rank_->fabric.all_gather(Lane::compute, mesh_.shards, slot(rank_->index), whole(*squares), Payload::control);
   device.launch(Lane::compute, ClipFactor{whole(*squares), factor_, rank_->knobs.clip, unscale()});
 }
 
@@ -349,7 +355,8 @@ void BandScheme::adam() {
   for (int u : backward_) {
     label(Verb::adam, u);
     State& s = states_[u];
-    if (!s.reduced) illegal(Verb::adam, u, "the gradient was never reduced; call all_reduce(u) or reduce_scatter(u) after backward(u)");
+    if (!s.reduced)
+      illegal(Verb::adam, u, "the gradient was never reduced; call all_reduce(u) or reduce_scatter(u) after backward(u)");
     after(s.grad_ready, Lane::compute, Edge::reduction_before_update);
     const Dim n = owned(u).count, first_moment = has_master ? n : none;
     const Tensor master = has_master ? s.opt.slice(none, n) : own_param(u);

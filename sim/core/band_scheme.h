@@ -49,12 +49,12 @@ class BandScheme : public Scheme {
     Dim begin, count;
   };
   struct State {
-    Tensor param, grad, opt;   // resident; grad only between backward and Adam when transient
-    Tensor full, gathered;     // on loan: a full gradient, the full parameters
+    Tensor param, grad, opt;  // resident; grad only between backward and Adam when transient
+    Tensor full, gathered;    // on loan: a full gradient, the full parameters
     Event param_ready, grad_ready, gather_ready, released;
-    int gathered_in = 0;       // the pass in which it was gathered
-    bool reduced = false;      // the gradient has been summed over all ranks
-    bool published = true;     // every rank's full parameters are the updated ones
+    int gathered_in = 0;    // the pass in which it was gathered
+    bool reduced = false;   // the gradient has been summed over all ranks
+    bool published = true;  // every rank's full parameters are the updated ones
   };
   State& state(Verb, int unit);  // checks that there is such a unit
   void start_micro_batch(int index);

@@ -14,9 +14,9 @@ void Fabric::issue(Collective collective) {
   const std::int64_t whole = collective.whole().count().charged();
   const std::int64_t part = verb == Verb::all_gather ? from.count().charged() : to.count().charged();
   if (whole % group.size != 0 || (verb != Verb::all_reduce && part * group.size != whole))
-    throw IllegalStep(std::string(name_of(verb)) + "(unit " + std::to_string(label.unit) + "): a buffer of " + std::to_string(whole) +
-                      " elements and a slice of " + std::to_string(part) + " do not fit " + std::to_string(group.size) +
-                      " ranks; pad the buffer to a multiple of the group");
+    throw IllegalStep(std::string(name_of(verb)) + "(unit " + std::to_string(label.unit) + "): a buffer of " +
+                      std::to_string(whole) + " elements and a slice of " + std::to_string(part) + " do not fit " +
+                      std::to_string(group.size) + " ranks; pad the buffer to a multiple of the group");
   device_.hazards().tick(lane);
   const bool in_place = from.in == to.in;
   device_.check(lane, from, true, in_place && verb == Verb::reduce_scatter, name_of(verb));

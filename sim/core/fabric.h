@@ -13,7 +13,8 @@ namespace shardsim {
 enum class Payload : std::uint8_t { data, control };
 
 /// One rank's part in a collective. `from` and `to` follow NCCL's buffers: for n members and a whole buffer of S bytes,
-/// all_reduce: from = to, S; reduce_scatter: from S, to S/n; all_gather: from S/n, to S. In place: the small one is a slice of the other.
+/// all_reduce: from = to, S; reduce_scatter: from S, to S/n; all_gather: from S/n, to S. In place: the small one is a slice of the
+/// other.
 struct Collective {
   Verb verb;
   Lane lane;

@@ -1,4 +1,5 @@
-// The closed forms: what the textbook says a scheme moves, holds and needs. Printed beside the simulated figures, never used for them.
+// The closed forms: what the textbook says a scheme moves, holds and needs. Printed beside the simulated figures, never used for
+// them.
 #pragma once
 #include <cstdint>
 

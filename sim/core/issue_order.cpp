@@ -15,8 +15,8 @@ std::string in_words(Verb verb, Label label, Lane lane, std::int64_t bytes) {
 }
 
 [[noreturn]] void too_few(int finished, std::uint64_t count, int waiting, const std::string& what) {
-  throw IllegalStep("rank " + std::to_string(finished) + " finished after " + std::to_string(count) +
-                    " collectives, but rank " + std::to_string(waiting) + " issued one more, " + what +
+  throw IllegalStep("rank " + std::to_string(finished) + " finished after " + std::to_string(count) + " collectives, but rank " +
+                    std::to_string(waiting) + " issued one more, " + what +
                     ": all ranks of a group have to issue the same collectives");
 }
 

@@ -31,8 +31,8 @@ class IssueOrder {
   };
   struct History {
     Group group;
-    std::deque<Issued> open;    ///< issued by some members, not by all
-    std::uint64_t closed = 0;   ///< issued by all members
+    std::deque<Issued> open;   ///< issued by some members, not by all
+    std::uint64_t closed = 0;  ///< issued by all members
     std::vector<std::uint64_t> count;
     std::vector<bool> finished;
     bool any_finished = false;

@@ -20,15 +20,15 @@ const char* name_of(Lane lane) {
 }
 
 const char* name_of(Verb verb) {
-  constexpr const char* names[] = {"bind",           "load",       "forward", "backward", "all_reduce",
-                                   "reduce_scatter", "all_gather", "release", "clip",     "adam",       "fetch"};
+  constexpr const char* names[] = {"bind",       "load",    "forward", "backward", "all_reduce", "reduce_scatter",
+                                   "all_gather", "release", "clip",    "adam",     "fetch"};
   static_assert(std::size(names) == verb_count);
   return names[unsigned(verb)];
 }
 
 const char* op_name(std::size_t index) {
-  constexpr const char* names[] = {"matmul", "add_bias", "sum_rows",    "tanh",        "tanh_backward", "mse_loss",
-                                   "copy",   "add",      "fill",        "sum_squares", "clip_factor",   "adam"};
+  constexpr const char* names[] = {"matmul", "add_bias", "sum_rows", "tanh",        "tanh_backward", "mse_loss",
+                                   "copy",   "add",      "fill",     "sum_squares", "clip_factor",   "adam"};
   static_assert(std::size(names) == std::variant_size_v<Op>);
   return names[index];
 }

@@ -26,31 +26,39 @@ Units scaled(const std::string& suffix, double scale, bool binary) {
 
 Units units_of(Measure measure) {
   switch (measure) {
-    case Measure::bytes: return scaled("B", 1, true);
+    case Measure::bytes:
+      return scaled("B", 1, true);
     case Measure::bytes_per_second: {
       Units units = scaled("Bps", 1, true);
       for (auto& more : {scaled("B/s", 1, true), scaled("bps", 0.125, false)}) units.insert(units.end(), more.begin(), more.end());
       return units;
     }
-    case Measure::seconds: return {{"s", 1}, {"ms", 1e-3}, {"us", 1e-6}, {"ns", 1e-9}, {"min", 60}, {"h", 3600}};
+    case Measure::seconds:
+      return {{"s", 1}, {"ms", 1e-3}, {"us", 1e-6}, {"ns", 1e-9}, {"min", 60}, {"h", 3600}};
     case Measure::flops_per_second: {
       Units units = scaled("f", 1, false);
       const Units more = scaled("flops", 1, false);
       units.insert(units.end(), more.begin(), more.end());
       return units;
     }
-    case Measure::number: return {};
+    case Measure::number:
+      return {};
   }
   return {};
 }
 
 std::string known(Measure measure) {
   switch (measure) {
-    case Measure::bytes: return "25MB, 1.2GiB";
-    case Measure::bytes_per_second: return "50GBps, 400Gbps";
-    case Measure::seconds: return "5us, 1.5ms";
-    case Measure::flops_per_second: return "989Tf";
-    case Measure::number: return "3, 1e-3";
+    case Measure::bytes:
+      return "25MB, 1.2GiB";
+    case Measure::bytes_per_second:
+      return "50GBps, 400Gbps";
+    case Measure::seconds:
+      return "5us, 1.5ms";
+    case Measure::flops_per_second:
+      return "989Tf";
+    case Measure::number:
+      return "3, 1e-3";
   }
   return {};
 }

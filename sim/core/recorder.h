@@ -17,7 +17,7 @@ struct Span {
   Lane lane;
   Verb verb;
   std::uint8_t op;
-  bool control;        ///< norm, overflow flag: counted apart from traffic
+  bool control;  ///< norm, overflow flag: counted apart from traffic
 };
 
 class Recorder {

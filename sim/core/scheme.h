@@ -16,13 +16,13 @@ inline constexpr int unlimited = std::numeric_limits<int>::max();
 
 /// The event edges that BandScheme inserts: who waits for what, and why. Tests remove each in turn and expect to be told.
 enum class Edge : std::uint8_t {
-  parameters_before_use,       ///< compute waits until a full parameter is published
-  gather_before_use,           ///< compute waits until a unit is gathered
-  update_before_gather,        ///< a gather waits for Adam
-  release_before_gather,       ///< a gather waits until the prefetch budget has room
-  gradient_before_reduction,   ///< a reduction waits for the backward that makes its gradient
-  reduction_before_backward,   ///< a backward waits until the unreduced budget has room
-  reduction_before_update,     ///< the norm and Adam wait for the reduced gradient
+  parameters_before_use,      ///< compute waits until a full parameter is published
+  gather_before_use,          ///< compute waits until a unit is gathered
+  update_before_gather,       ///< a gather waits for Adam
+  release_before_gather,      ///< a gather waits until the prefetch budget has room
+  gradient_before_reduction,  ///< a reduction waits for the backward that makes its gradient
+  reduction_before_backward,  ///< a backward waits until the unreduced budget has room
+  reduction_before_update,    ///< the norm and Adam wait for the reduced gradient
   count,
 };
 
@@ -30,13 +30,13 @@ enum class Edge : std::uint8_t {
 struct Knobs {
   Precision precision;
   Cut units;
-  int streams = 2;           ///< 1: all on one; 2: compute beside one communicator; 3: gathers and reductions apart
-  int prefetch = 1;          ///< gathered units that may be alive beyond the one in use
-  int unreduced = 1;         ///< full gradients that may be alive beyond the one being made
+  int streams = 2;             ///< 1: all on one; 2: compute beside one communicator; 3: gathers and reductions apart
+  int prefetch = 1;            ///< gathered units that may be alive beyond the one in use
+  int unreduced = 1;           ///< full gradients that may be alive beyond the one being made
   bool grads_resident = true;  ///< false: gradients live from backward to Adam only, as in most frameworks
   bool step_barrier = true;    ///< the host waits for all streams at the end of a step
-  int accumulation = 1;      ///< micro-batches per step
-  float clip = 0;            ///< largest gradient norm; 0: no clipping
+  int accumulation = 1;        ///< micro-batches per step
+  float clip = 0;              ///< largest gradient norm; 0: no clipping
   AdamRule adam;
   Edge omitted = Edge::count;  ///< for tests: an event edge that is left out
 };

@@ -17,7 +17,17 @@ struct Event {
 
 /// What a rank is doing: the cause of a byte, the name of a span, the subject of an error.
 enum class Verb : std::uint8_t {
-  bind, load, forward, backward, all_reduce, reduce_scatter, all_gather, release, clip, adam, fetch,
+  bind,
+  load,
+  forward,
+  backward,
+  all_reduce,
+  reduce_scatter,
+  all_gather,
+  release,
+  clip,
+  adam,
+  fetch,
 };
 inline constexpr int verb_count = 11;
 const char* name_of(Verb);

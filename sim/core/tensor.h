@@ -19,8 +19,8 @@ struct Storage {
   Band band = Band::workspace;
   int unit = -1;
   Verb cause = Verb::bind;  ///< the verb that allocated it
-  std::uint32_t life = 0;  ///< grows when freed: a Tensor of an earlier life is stale
-  std::int64_t bytes = 0;  ///< charged
+  std::uint32_t life = 0;   ///< grows when freed: a Tensor of an earlier life is stale
+  std::int64_t bytes = 0;   ///< charged
   std::shared_ptr<HazardHistory> history;
 };
 

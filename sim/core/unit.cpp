@@ -8,9 +8,9 @@ namespace shardsim {
 std::vector<Unit> cut(const Model& model, Cut how, int world, std::int64_t bytes_per_gradient) {
   std::vector<Unit> units;
   for (int module = model.modules() - 1; module >= 0; --module) {
-    const bool open = !units.empty() && (how.kind == Cut::Kind::whole ||
-                                         (how.kind == Cut::Kind::bucket &&
-                                          units.back().count.charged() * bytes_per_gradient < how.bucket_bytes));
+    const bool open =
+        !units.empty() && (how.kind == Cut::Kind::whole ||
+                           (how.kind == Cut::Kind::bucket && units.back().count.charged() * bytes_per_gradient < how.bucket_bytes));
     if (!open) units.push_back({module + 1, module + 1, none, none, none});
     units.back().first = module;
     units.back().count = units.back().count + count_of(model.layout(module));

@@ -63,7 +63,8 @@ void move_in_ring_order(std::span<const Collective> members) {
       const std::vector<float> sum = summed(members, c);
       if (sum.empty()) continue;
       if (verb == Verb::reduce_scatter) copy(sum.data(), data(members[c].to), std::int64_t(sum.size()));
-      for (int r = 0; verb == Verb::all_reduce && r < n; ++r) copy(sum.data(), chunk(members[r].to, n, c).at, std::int64_t(sum.size()));
+      for (int r = 0; verb == Verb::all_reduce && r < n; ++r)
+        copy(sum.data(), chunk(members[r].to, n, c).at, std::int64_t(sum.size()));
     }
   }
   if (verb == Verb::reduce_scatter)

@@ -1,5 +1,5 @@
-// The numbers of a collective, moved in the ring's order: chunk c is summed starting at member c+1 and ending at member c, rounded to
-// the buffer's type at every hop. Shared by all host fabrics, which is why their bits agree.
+// The numbers of a collective, moved in the ring's order: chunk c is summed starting at member c+1 and ending at member c, rounded
+// to the buffer's type at every hop. Shared by all host fabrics, which is why their bits agree.
 #pragma once
 #include <span>
 

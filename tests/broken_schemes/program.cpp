@@ -20,14 +20,16 @@ int main(int argc, char** argv) {
   for (const SchemeEntry& scheme :
        {entry<GathersOnce>("gathers_once"), entry<GathersAgainWithoutRelease>("gathers_again_without_release"),
         entry<ForwardsUngathered>("forwards_ungathered"), entry<BackwardsUngathered>("backwards_ungathered"),
-        entry<UpdatesUnreduced>("updates_unreduced"), entry<ReleasesNothing>("releases_nothing"), entry<StaysGathered>("stays_gathered"),
+        entry<UpdatesUnreduced>("updates_unreduced"), entry<ReleasesNothing>("releases_nothing"),
+        entry<StaysGathered>("stays_gathered"),
         entry<NeverPublishes>("never_publishes"), entry<AllReducesShards>("all_reduces_shards"),
-        entry<ScattersReplicas>("scatters_replicas"), entry<GathersReplicas>("gathers_replicas"), entry<ReducesTwice>("reduces_twice"),
+        entry<ScattersReplicas>("scatters_replicas"), entry<GathersReplicas>("gathers_replicas"),
+        entry<ReducesTwice>("reduces_twice"),
         entry<HoardsGradients>("hoards_gradients"), entry<DropsAGradient>("drops_a_gradient"), entry<DoesNothing>("does_nothing"),
         entry<ForgetsToUpdate>("forgets_to_update"), entry<RunsBackwardFirst>("runs_backward_first"),
         entry<RunsForwardInReverse>("runs_forward_in_reverse"), entry<RunsWithoutData>("runs_without_data"),
         entry<NamesAUnitThatIsNone>("names_a_unit_that_is_none"), entry<OrdersByRank>("orders_by_rank"),
-        entry<SkipsOnOneRank>("skips_on_one_rank"), entry<Throws>("throws")})
+        entry<RepeatsOnOneRank>("repeats_on_one_rank"), entry<Throws>("throws")})
     registry.add(scheme);
   return run_program(argc, argv, registry);
 }

@@ -1,5 +1,6 @@
 // One tiny misbehaving scheme per illegal act. Each must be refused with a message that names scheme, verb, unit and remedy.
 #pragma once
+#include <algorithm>
 #include <atomic>
 #include <stdexcept>
 
@@ -197,14 +198,14 @@ class OrdersByRank : public Dp {
       for (int u : backward_order()) backward(u);
     }
     std::vector<int> units = backward_order();
-    if (mine_ == 1) units.assign(units.rbegin(), units.rend());
+    if (mine_ == 1) std::reverse(units.begin(), units.end());
     for (int u : units) all_reduce(u);
     clip(); adam();
   }
 };
 
-/// One rank leaves a collective out.
-class SkipsOnOneRank : public Zero1 {
+/// One rank issues a collective more than the others.
+class RepeatsOnOneRank : public Zero1 {
   static inline std::atomic<int> made = 0;
   int mine_ = made++ % 4;  // one of four ranks
 
@@ -215,7 +216,10 @@ class SkipsOnOneRank : public Zero1 {
       for (int u : backward_order()) { backward(u); if (micro.reduces) reduce_scatter(u); }
     }
     clip(); adam();
-    for (int u : forward_order()) if (mine_ != 2 || u > 0) all_gather(u);
+    for (int u : forward_order()) {
+      all_gather(u);
+      if (mine_ == 2 && u == 0) all_gather(u);
+    }
   }
 };
 

@@ -28,7 +28,8 @@ struct Entry {
 };
 
 #if SHARDSIM_SIMGRID
-template <Fidelity fidelity> std::unique_ptr<Backend> simulated(BackendSettings settings) {
+template <Fidelity fidelity>
+std::unique_ptr<Backend> simulated(BackendSettings settings) {
   SimgridSettings all;
   static_cast<BackendSettings&>(all) = settings;
   all.fidelity = fidelity;
@@ -61,19 +62,19 @@ Outcome run_here(const Entry& entry, int world, const Body& body, BackendSetting
       result.held_bytes = device.ledger().held(), result.peak_bytes = device.ledger().peak().bytes;
     }
     return outcome;
-  } catch (const IllegalStep& error) {
-    return {{}, error.what(), true};
-  } catch (const std::exception& error) {
+  } catch (const IllegalStep& error) { return {{}, error.what(), true}; } catch (const std::exception& error) {
     return {{}, error.what(), false};
   }
 }
 
 // ---- an outcome through a pipe: numbers and lengths as they lie in memory
 
-template <class T> void write_number(std::string& to, T value) {
+template <class T>
+void write_number(std::string& to, T value) {
   to.append(reinterpret_cast<const char*>(&value), sizeof value);
 }
-template <class T> T read_number(const char*& at) {
+template <class T>
+T read_number(const char*& at) {
   T value;
   std::memcpy(&value, at, sizeof value);
   at += sizeof value;

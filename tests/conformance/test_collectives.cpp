@@ -190,10 +190,13 @@ TEST_CASE("without numerics a collective sends the same bytes") {
   settings.numerics = false;
   for (const std::string& backend : backends()) {
     CAPTURE(backend);
-    const Outcome outcome = run_on(backend, 3, [](Device& device, Fabric& fabric, std::vector<float>&) {
-      const Tensor x = device.alloc(Lane::reduce, Band::grad, one, Dim(3 << 20, 0), Dtype::bf16);
-      fabric.all_reduce(Lane::reduce, everyone(3, device.rank()), x);
-    }, settings);
+    const Outcome outcome = run_on(
+        backend, 3,
+        [](Device& device, Fabric& fabric, std::vector<float>&) {
+          const Tensor x = device.alloc(Lane::reduce, Band::grad, one, Dim(3 << 20, 0), Dtype::bf16);
+          fabric.all_reduce(Lane::reduce, everyone(3, device.rank()), x);
+        },
+        settings);
     CHECK(outcome.error == "");
     for (const auto& rank : outcome.ranks) CHECK(rank.traffic_bytes == 2 * 2 * (1 << 20) * 2);
   }

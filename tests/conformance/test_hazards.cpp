@@ -20,38 +20,55 @@ struct Missing {
 
 const Missing missing_edges[] = {
     {"read after write",
-     [](Device& d, Tensor x, Tensor) { d.launch(Lane::compute, Fill{x, 1}); },
-     [](Device& d, Tensor x, Tensor y) { d.launch(Lane::gather, Copy{x, y}); },
-     "forward(unit 1) fill on the compute stream may still be writing",
-     "backward(unit 2) copy on the gather stream reads", "fill"},
+     [](Device& d, Tensor x, Tensor) {
+       d.launch(Lane::compute, Fill{x, 1});
+     },
+     [](Device& d, Tensor x, Tensor y) {
+       d.launch(Lane::gather, Copy{x, y});
+     },
+     "forward(unit 1) fill on the compute stream may still be writing", "backward(unit 2) copy on the gather stream reads", "fill"},
     {"write after read",
-     [](Device& d, Tensor x, Tensor) { d.launch(Lane::compute, Copy{x, make(d, Lane::compute, 4)}); },
-     [](Device& d, Tensor x, Tensor) { d.launch(Lane::gather, Fill{x, 1}); },
-     "forward(unit 1) copy on the compute stream may still be reading",
-     "backward(unit 2) fill on the gather stream writes", "copy"},
+     [](Device& d, Tensor x, Tensor) {
+       d.launch(Lane::compute, Copy{x, make(d, Lane::compute, 4)});
+     },
+     [](Device& d, Tensor x, Tensor) {
+       d.launch(Lane::gather, Fill{x, 1});
+     },
+     "forward(unit 1) copy on the compute stream may still be reading", "backward(unit 2) fill on the gather stream writes",
+     "copy"},
     {"write after write",
-     [](Device& d, Tensor x, Tensor) { d.launch(Lane::compute, Fill{x, 1}); },
-     [](Device& d, Tensor x, Tensor) { d.launch(Lane::gather, Fill{x, 2}); },
-     "forward(unit 1) fill on the compute stream may still be writing",
-     "backward(unit 2) fill on the gather stream writes", "fill"},
+     [](Device& d, Tensor x, Tensor) {
+       d.launch(Lane::compute, Fill{x, 1});
+     },
+     [](Device& d, Tensor x, Tensor) {
+       d.launch(Lane::gather, Fill{x, 2});
+     },
+     "forward(unit 1) fill on the compute stream may still be writing", "backward(unit 2) fill on the gather stream writes",
+     "fill"},
     {"a free while another stream reads",
-     [](Device& d, Tensor x, Tensor) { d.launch(Lane::compute, Copy{x, make(d, Lane::compute, 4)}); },
+     [](Device& d, Tensor x, Tensor) {
+       d.launch(Lane::compute, Copy{x, make(d, Lane::compute, 4)});
+     },
      [](Device& d, Tensor x, Tensor) { d.free(Lane::gather, x); },
-     "forward(unit 1) copy on the compute stream may still be reading",
-     "backward(unit 2) free on the gather stream writes", "copy"},
+     "forward(unit 1) copy on the compute stream may still be reading", "backward(unit 2) free on the gather stream writes",
+     "copy"},
     {"an upload over what another stream reads",
-     [](Device& d, Tensor x, Tensor) { d.launch(Lane::compute, Copy{x, make(d, Lane::compute, 4)}); },
+     [](Device& d, Tensor x, Tensor) {
+       d.launch(Lane::compute, Copy{x, make(d, Lane::compute, 4)});
+     },
      [](Device& d, Tensor x, Tensor) {
        const std::vector<float> host(4, 1.f);
        d.upload(Lane::gather, x, {&host, none, dim(4)});
      },
-     "forward(unit 1) copy on the compute stream may still be reading",
-     "backward(unit 2) upload on the gather stream writes", "copy"},
+     "forward(unit 1) copy on the compute stream may still be reading", "backward(unit 2) upload on the gather stream writes",
+     "copy"},
     {"a download of what another stream writes",
-     [](Device& d, Tensor x, Tensor) { d.launch(Lane::compute, Fill{x, 1}); },
+     [](Device& d, Tensor x, Tensor) {
+       d.launch(Lane::compute, Fill{x, 1});
+     },
      [](Device& d, Tensor x, Tensor) { get(d, Lane::gather, x); },
-     "forward(unit 1) fill on the compute stream may still be writing",
-     "backward(unit 2) download on the gather stream reads", "fill"},
+     "forward(unit 1) fill on the compute stream may still be writing", "backward(unit 2) download on the gather stream reads",
+     "fill"},
 };
 
 std::string edge_after(const char* op) {
@@ -206,9 +223,12 @@ TEST_CASE("the check can be switched off") {
   settings.checks_hazards = false, settings.numerics = false;
   for (const std::string& backend : backends()) {
     CAPTURE(backend);
-    const Outcome outcome = run_on(backend, 1, [](Device& device, Fabric&, std::vector<float>&) {
-      device.launch(Lane::gather, Fill{make(device, Lane::compute, 4), 1});
-    }, settings);
+    const Outcome outcome = run_on(
+        backend, 1,
+        [](Device& device, Fabric&, std::vector<float>&) {
+          device.launch(Lane::gather, Fill{make(device, Lane::compute, 4), 1});
+        },
+        settings);
     CHECK(outcome.error == "");
   }
 }

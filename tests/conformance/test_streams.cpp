@@ -219,13 +219,16 @@ TEST_CASE("without numerics nothing has numbers, but everything has bytes") {
   settings.numerics = false;
   for (const std::string& backend : backends()) {
     CAPTURE(backend);
-    const Outcome outcome = run_one(backend, [](Device& device, Fabric&, std::vector<float>& out) {
-      const std::vector<float> nothing;
-      const Tensor x = device.alloc(Lane::compute, Band::param, one, Dim(1 << 30, 0), Dtype::fp32);
-      device.upload(Lane::compute, x, {&nothing, none, Dim(1 << 30, 0)});
-      device.launch(Lane::compute, Fill{x, 1});
-      out = get(device, Lane::compute, x);
-    }, settings);
+    const Outcome outcome = run_one(
+        backend,
+        [](Device& device, Fabric&, std::vector<float>& out) {
+          const std::vector<float> nothing;
+          const Tensor x = device.alloc(Lane::compute, Band::param, one, Dim(1 << 30, 0), Dtype::fp32);
+          device.upload(Lane::compute, x, {&nothing, none, Dim(1 << 30, 0)});
+          device.launch(Lane::compute, Fill{x, 1});
+          out = get(device, Lane::compute, x);
+        },
+        settings);
     CHECK(outcome.ranks[0].result.empty());
     CHECK(outcome.ranks[0].held_bytes == std::int64_t(4) << 30);
   }

@@ -54,17 +54,17 @@ TEST_CASE("the ranks of a step use every row once") {
   for (int i = 0; i < 24; ++i) CHECK(all[std::size_t(i)] == float(i));
 }
 
-TEST_CASE("seeded parameters are uniform in +-1/sqrt(fan-in), with biases of zero") {
+TEST_CASE("seeded parameters are uniform in +-sqrt(3/fan-in), with biases of zero") {
   const std::vector<float> theta = seeded_theta({16, 25, 4}, 1);
   REQUIRE(theta.size() == 16 * 25 + 25 + 25 * 4 + 4);
   double sum = 0, largest = 0;
   for (int i = 0; i < 400; ++i)
     sum += double(theta[std::size_t(i)]), largest = std::max(largest, std::abs(double(theta[std::size_t(i)])));
-  CHECK(largest <= 0.25);
-  CHECK(largest > 0.24);
-  CHECK(std::abs(sum / 400) < 0.03);  // two standard deviations of the mean: 2 * 0.25 / sqrt(3 * 400)
+  CHECK(largest <= 0.4331);  // sqrt(3 / 16)
+  CHECK(largest > 0.42);
+  CHECK(std::abs(sum / 400) < 0.05);  // two standard deviations of the mean, each number's being 0.25: 2 * 0.25 / sqrt(400) = 0.025
   for (int i = 400; i < 425; ++i) CHECK(theta[std::size_t(i)] == 0.f);
-  for (int i = 425; i < 525; ++i) CHECK(std::abs(theta[std::size_t(i)]) <= 0.2f);
+  for (int i = 425; i < 525; ++i) CHECK(std::abs(theta[std::size_t(i)]) <= 0.3465f);  // sqrt(3 / 25)
 }
 
 TEST_CASE("a seed gives the same numbers always, and another seed others") {
@@ -72,7 +72,7 @@ TEST_CASE("a seed gives the same numbers always, and another seed others") {
   CHECK(seeded_theta({3, 2}, 7) != seeded_theta({3, 2}, 8));
   // As computed by an independent splitmix64 in Python.
   const std::vector<float> theta = seeded_theta({4, 1}, 1);
-  const float expected[] = {-0.15836870670318604f, 0.10937511920928955f, 0.4381353259086609f, 0.24327504634857178f};
+  const float expected[] = {-0.2743026316165924f, 0.18944326043128967f, 0.7588726282119751f, 0.4213647246360779f};
   for (int i = 0; i < 4; ++i) CHECK(theta[std::size_t(i)] == expected[i]);
 }
 
@@ -83,7 +83,7 @@ TEST_CASE("the teacher's answers are those of its network") {
   data.fill({0, 0, 1, 0, 1, 50}, x, y);
   REQUIRE(data.rows() == 50);
   for (std::size_t i = 1; i < 50; ++i) CHECK(double(y[i]) * double(x[0]) == doctest::Approx(double(y[0]) * double(x[i])));
-  // Widths {1, 1, 1}: |y| <= |w2| <= 1, and odd in x.
+  // Widths {1, 1, 1}: |y| <= |w2| <= sqrt(3), and odd in x.
   Data::from_teacher({1, 1, 1}, 50, 3).fill({0, 0, 1, 0, 1, 50}, x, y);
-  for (std::size_t i = 0; i < 50; ++i) CHECK(std::abs(y[i]) <= 1.f);
+  for (std::size_t i = 0; i < 50; ++i) CHECK(std::abs(y[i]) <= 1.7321f);
 }

@@ -42,20 +42,20 @@ std::int64_t most_units(const SchemeResult& result, Band band) {
 
 TEST_CASE("without an event edge of the base class the hazard checker names both operations and the missing edge") {
   const Refusal refusals[] = {
-      {Edge::parameters_before_use, "zero1", "forward(unit 0) matmul on the compute stream", "all_gather(unit 0) all_gather on the gather stream",
-       "missing edge: the compute stream has to wait"},
-      {Edge::gather_before_use, "zero3", "forward(unit 0) matmul on the compute stream", "all_gather(unit 0) all_gather on the gather stream",
-       "missing edge: the compute stream has to wait"},
-      {Edge::update_before_gather, "zero1", "all_gather(unit 0) all_gather on the gather stream", "adam(unit 0) adam on the compute stream",
-       "missing edge: the gather stream has to wait"},
-      {Edge::update_before_gather, "zero3", "all_gather(unit 0) all_gather on the gather stream", "adam(unit 0) adam on the compute stream",
-       "missing edge: the gather stream has to wait"},
+      {Edge::parameters_before_use, "zero1", "forward(unit 0) matmul on the compute stream",
+       "all_gather(unit 0) all_gather on the gather stream", "missing edge: the compute stream has to wait"},
+      {Edge::gather_before_use, "zero3", "forward(unit 0) matmul on the compute stream",
+       "all_gather(unit 0) all_gather on the gather stream", "missing edge: the compute stream has to wait"},
+      {Edge::update_before_gather, "zero1", "all_gather(unit 0) all_gather on the gather stream",
+       "adam(unit 0) adam on the compute stream", "missing edge: the gather stream has to wait"},
+      {Edge::update_before_gather, "zero3", "all_gather(unit 0) all_gather on the gather stream",
+       "adam(unit 0) adam on the compute stream", "missing edge: the gather stream has to wait"},
       {Edge::gradient_before_reduction, "dp", "all_reduce(unit 4) all_reduce on the reduce stream", "backward(unit 4)",
        "missing edge: the reduce stream has to wait"},
       {Edge::gradient_before_reduction, "zero2", "reduce_scatter(unit 4) reduce_scatter on the reduce stream", "backward(unit 4)",
        "missing edge: the reduce stream has to wait"},
-      {Edge::reduction_before_update, "zero1", "adam(unit 4) adam on the compute stream", "reduce_scatter(unit 4) reduce_scatter on the reduce stream",
-       "missing edge: the compute stream has to wait"},
+      {Edge::reduction_before_update, "zero1", "adam(unit 4) adam on the compute stream",
+       "reduce_scatter(unit 4) reduce_scatter on the reduce stream", "missing edge: the compute stream has to wait"},
   };
   for (const Refusal& refusal : refusals)
     for (const std::string backend : {"simgrid", "threads"}) {
@@ -73,8 +73,16 @@ TEST_CASE("without an event edge of the base class the hazard checker names both
 
 TEST_CASE("without the edge of a memory budget more units are alive than it allows") {
   // Compute is the slow part, so that nothing but the budget holds the gathers back; and the other way round for gradients.
-  static const PlatformFile slow_compute([] { IdealGpus g; g.memory_bandwidth = 1e8; return g; }());
-  static const PlatformFile slow_network([] { IdealGpus g; g.bandwidth = 1e6; return g; }());
+  static const PlatformFile slow_compute([] {
+    IdealGpus g;
+    g.memory_bandwidth = 1e8;
+    return g;
+  }());
+  static const PlatformFile slow_network([] {
+    IdealGpus g;
+    g.bandwidth = 1e6;
+    return g;
+  }());
   for (const int budget : {0, 1, 2}) {
     Scenario s = overlapping(Edge::count);
     s.platform = slow_compute.path();
@@ -111,7 +119,11 @@ TEST_CASE("a missing edge is found even when the numbers come out right") {
   Scenario s = overlapping(Edge::parameters_before_use);
   s.checks_hazards = false;
   s.knobs.streams = 2;
-  static const PlatformFile slow_launches([] { IdealGpus g; g.launch_seconds = 1e-3; return g; }());
+  static const PlatformFile slow_launches([] {
+    IdealGpus g;
+    g.launch_seconds = 1e-3;
+    return g;
+  }());
   s.platform = slow_launches.path();
   const SchemeResult lucky = run(s, "zero1");
   s.knobs.omitted = Edge::count;

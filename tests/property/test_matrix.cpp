@@ -1,5 +1,6 @@
 // The property matrix: for one choice of units, world and precision, all schemes give the same bits on every backend, for every
-// stream count, budget and switch; and what they send and hold is the closed form's. A pairwise cover; all of it with SHARDSIM_FULL=1.
+// stream count, budget and switch; and what they send and hold is the closed form's. A pairwise cover; all of it with
+// SHARDSIM_FULL=1.
 #include <doctest/doctest.h>
 
 #include <algorithm>
@@ -15,15 +16,29 @@ using namespace shardsim::test;
 
 namespace {
 
-enum Factor { scheme, where, world, streams, prefetch, unreduced, cut, precision, grads, barrier, clipping, accumulation, factor_count };
+enum Factor {
+  scheme,
+  where,
+  world,
+  streams,
+  prefetch,
+  unreduced,
+  cut,
+  precision,
+  grads,
+  barrier,
+  clipping,
+  accumulation,
+  factor_count
+};
 constexpr std::array<int, factor_count> levels{5, 4, 6, 3, 6, 6, 3, 3, 2, 2, 2, 2};
 using Row = std::array<int, factor_count>;
 
 constexpr int worlds[] = {1, 2, 3, 4, 5, 8};
 constexpr int budgets[] = {0, 1, 2, 3, 4, unlimited};
 const Cut cuts[] = {{Cut::Kind::whole, 0}, {Cut::Kind::layer, 0}, {Cut::Kind::bucket, 300}};
-const Precision precisions[] = {{Dtype::fp32, Dtype::fp32, Dtype::fp32}, {Dtype::bf16, Dtype::bf16, Dtype::bf16},
-                                {Dtype::bf16, Dtype::bf16, Dtype::fp32}};
+const Precision precisions[] = {
+    {Dtype::fp32, Dtype::fp32, Dtype::fp32}, {Dtype::bf16, Dtype::bf16, Dtype::bf16}, {Dtype::bf16, Dtype::bf16, Dtype::fp32}};
 
 Scenario scenario_of(const Row& row) {
   Scenario s = small_scenario();
@@ -98,7 +113,8 @@ std::string in_words(const Row& row) {
          std::to_string(row[clipping]) + ", accumulation " + std::to_string(row[accumulation]);
 }
 
-/// What decides the bits: under accumulation a sharded gradient is reduced more often, so zero2 and zero3 form a class of their own.
+/// What decides the bits: under accumulation a sharded gradient is reduced more often, so zero2 and zero3 form a class of their
+/// own.
 std::array<int, 6> bits_class(const Row& row) {
   const bool reduces_often = row[accumulation] && row[scheme] >= 2 && worlds[row[world]] > 1;
   return {row[world], row[cut], row[precision], row[clipping], row[accumulation], reduces_often};
@@ -114,12 +130,13 @@ void check_figures(const Row& row, const Scenario& s, const SchemeResult& result
     const bool gathers_norm = s.knobs.clip > 0 && name != "dp";
     CHECK(rank.control_bytes == (gathers_norm ? s.steps * (n - 1) * 4 : 0));  // one partial square from each rank
     auto share = [&](Band band) { return result.shard.has(band) ? n : 1; };
-    for (Band band : {Band::param, Band::opt})
-      CHECK(resident_of(rank, band) == p.bytes_per_parameter(band) * padded / share(band));
-    CHECK(resident_of(rank, Band::grad) == (s.knobs.grads_resident ? p.bytes_per_parameter(Band::grad) * padded / share(Band::grad) : 0));
+    for (Band band : {Band::param, Band::opt}) CHECK(resident_of(rank, band) == p.bytes_per_parameter(band) * padded / share(band));
+    CHECK(resident_of(rank, Band::grad) ==
+          (s.knobs.grads_resident ? p.bytes_per_parameter(Band::grad) * padded / share(Band::grad) : 0));
     for (Band band : {Band::gathered, Band::activation, Band::bucket, Band::workspace}) CHECK(resident_of(rank, band) == 0);
     if (!is_simulated) continue;
-    // The budgets hold at every instant, so also at the peak; one slice of slack where the reduced gradient exists beside the full one.
+    // The budgets hold at every instant, so also at the peak; one slice of slack where the reduced gradient exists beside the full
+    // one.
     std::int64_t largest = 0;
     for (std::int64_t unit : result.unit_parameters) largest = std::max(largest, (unit + n - 1) / n * n);
     const std::int64_t of_grad = rank.model_state_peak.of(Band::grad), of_gathered = rank.model_state_peak.of(Band::gathered);

@@ -72,14 +72,16 @@ Group all(int rank) {
 }
 
 /// Four GPUs, a port each, and a bus that all of them cross: 10 GB/s for everyone together.
-const char* shared_bus = R"(<?xml version="1.0"?><!DOCTYPE platform SYSTEM "https://simgrid.org/simgrid.dtd"><platform version="4.1">
+const char* shared_bus =
+    R"(<?xml version="1.0"?><!DOCTYPE platform SYSTEM "https://simgrid.org/simgrid.dtd"><platform version="4.1">
 <zone id="w" routing="Full">GPUS<link id="bus" bandwidth="10GBps" latency="1us" sharing_policy="SHARED"/>ROUTES</zone></platform>)";
 
 std::string on_a_shared_bus(int gpus) {
   std::string hosts, routes, text = shared_bus;
   for (int i = 0; i < gpus; ++i) {
     const std::string name = "gpu" + std::to_string(i);
-    hosts += "<host id=\"" + name + "\" speed=\"1Gf\"><prop id=\"gpu\" value=\"g\"/><prop id=\"memory\" value=\"1GB\"/>"
+    hosts += "<host id=\"" + name +
+             "\" speed=\"1Gf\"><prop id=\"gpu\" value=\"g\"/><prop id=\"memory\" value=\"1GB\"/>"
              "<prop id=\"memory_bandwidth\" value=\"1TBps\"/><prop id=\"fp32_flops\" value=\"1Tf\"/>"
              "<prop id=\"bf16_flops\" value=\"1Tf\"/></host>";
     for (int j = i + 1; j < gpus; ++j)
@@ -161,7 +163,8 @@ TEST_CASE("whole training steps agree within 0.1 % between ring, coupled and for
 
 TEST_CASE("two collectives on a shared bus take the same in coupled and ring, within 2 %") {
   const std::int64_t elements = 4 * 1000 * 1000;
-  const std::vector<Job> jobs{{Verb::all_reduce, all<4>, elements, Lane::reduce}, {Verb::all_gather, all<4>, 2 * elements, Lane::gather}};
+  const std::vector<Job> jobs{{Verb::all_reduce, all<4>, elements, Lane::reduce},
+                              {Verb::all_gather, all<4>, 2 * elements, Lane::gather}};
   const std::string platform = on_a_shared_bus(4);
   const auto ring = ends_of(platform, 4, Fidelity::ring, jobs), coupled = ends_of(platform, 4, Fidelity::coupled, jobs);
   // Have to: all bytes of both over 10 GB/s. All-reduce 2(N-1) S/N over each of N edges; all-gather (N-1)/N S over each.
@@ -190,12 +193,15 @@ TEST_CASE("a slow edge's latency is paid by the chunks that cross it, in ring an
   // Three GPUs in a line of unequal latencies; no bandwidth to speak of.
   const std::string gpu = R"(<prop id="gpu" value="g"/><prop id="memory" value="1GB"/><prop id="memory_bandwidth" value="1TBps"/>
 <prop id="fp32_flops" value="1Tf"/><prop id="bf16_flops" value="1Tf"/>)";
-  const std::string platform = R"(<?xml version="1.0"?><!DOCTYPE platform SYSTEM "https://simgrid.org/simgrid.dtd"><platform version="4.1">
-<zone id="w" routing="Full"><host id="gpu0" speed="1Gf">)" + gpu + R"(</host><host id="gpu1" speed="1Gf">)" + gpu +
-                               R"(</host><host id="gpu2" speed="1Gf">)" + gpu + R"(</host>
-<link id="a" bandwidth="1TBps" latency="1us" sharing_policy="SPLITDUPLEX"/><link id="b" bandwidth="1TBps" latency="2us" sharing_policy="SPLITDUPLEX"/>
+  const std::string platform =
+      R"(<?xml version="1.0"?><!DOCTYPE platform SYSTEM "https://simgrid.org/simgrid.dtd"><platform version="4.1">
+<zone id="w" routing="Full"><host id="gpu0" speed="1Gf">)" +
+      gpu + R"(</host><host id="gpu1" speed="1Gf">)" + gpu + R"(</host><host id="gpu2" speed="1Gf">)" + gpu + R"(</host>
+<link id="a" bandwidth="1TBps" latency="1us" sharing_policy="SPLITDUPLEX"/>
+<link id="b" bandwidth="1TBps" latency="2us" sharing_policy="SPLITDUPLEX"/>
 <link id="c" bandwidth="1TBps" latency="10us" sharing_policy="SPLITDUPLEX"/>
-<route src="gpu0" dst="gpu1"><link_ctn id="a" direction="UP"/></route><route src="gpu1" dst="gpu2"><link_ctn id="b" direction="UP"/></route>
+<route src="gpu0" dst="gpu1"><link_ctn id="a" direction="UP"/></route>
+<route src="gpu1" dst="gpu2"><link_ctn id="b" direction="UP"/></route>
 <route src="gpu2" dst="gpu0"><link_ctn id="c" direction="UP"/></route></zone></platform>)";
   for (const Fidelity fidelity : {Fidelity::ring, Fidelity::coupled, Fidelity::formula}) {
     // Have to: the worst chain of 2(N-1) = 4 neighbouring edges is c a b c, 10 + 1 + 2 + 10.

@@ -25,16 +25,29 @@ void fill(Device& d, Lane lane, Tensor x) { d.launch(lane, Fill{x, 2}); }
 
 const Kind kinds[] = {
     {"read_after_write", [](Device& d, Fabric&, Tensor x, Tensor) { fill(d, Lane::compute, x); },
-     [](Device& d, Fabric&, Tensor x, Tensor other) { d.launch(Lane::gather, Copy{x, other}); }},
-    {"write_after_read", [](Device& d, Fabric&, Tensor x, Tensor other) { d.launch(Lane::compute, Copy{x, other}); },
+     [](Device& d, Fabric&, Tensor x, Tensor other) {
+       d.launch(Lane::gather, Copy{x, other});
+     }},
+    {"write_after_read",
+     [](Device& d, Fabric&, Tensor x, Tensor other) {
+       d.launch(Lane::compute, Copy{x, other});
+     },
      [](Device& d, Fabric&, Tensor x, Tensor) { fill(d, Lane::gather, x); }},
     {"write_after_write", [](Device& d, Fabric&, Tensor x, Tensor) { fill(d, Lane::compute, x); },
      [](Device& d, Fabric&, Tensor x, Tensor) { fill(d, Lane::gather, x); }},
-    {"free_after_read", [](Device& d, Fabric&, Tensor x, Tensor other) { d.launch(Lane::compute, Copy{x, other}); },
+    {"free_after_read",
+     [](Device& d, Fabric&, Tensor x, Tensor other) {
+       d.launch(Lane::compute, Copy{x, other});
+     },
      [](Device& d, Fabric&, Tensor x, Tensor) { d.free(Lane::gather, x); }},
     {"collective_after_write", [](Device& d, Fabric&, Tensor x, Tensor) { fill(d, Lane::compute, x); },
-     [](Device& d, Fabric& f, Tensor x, Tensor) { f.all_reduce(Lane::gather, {0, 1, 2, d.rank()}, x); }},
-    {"write_after_collective", [](Device& d, Fabric& f, Tensor x, Tensor) { f.all_reduce(Lane::compute, {0, 1, 2, d.rank()}, x); },
+     [](Device& d, Fabric& f, Tensor x, Tensor) {
+       f.all_reduce(Lane::gather, {0, 1, 2, d.rank()}, x);
+     }},
+    {"write_after_collective",
+     [](Device& d, Fabric& f, Tensor x, Tensor) {
+       f.all_reduce(Lane::compute, {0, 1, 2, d.rank()}, x);
+     },
      [](Device& d, Fabric&, Tensor x, Tensor) { fill(d, Lane::gather, x); }},
 };
 

@@ -20,8 +20,8 @@ struct Job {
 };
 
 struct Trained {
-  std::vector<float> theta;    ///< model order, without padding
-  std::vector<float> losses;   ///< of all steps, rank after rank
+  std::vector<float> theta;   ///< model order, without padding
+  std::vector<float> losses;  ///< of all steps, rank after rank
   std::vector<Unit> units;
   struct Rank {
     std::int64_t traffic_bytes, control_bytes, resident_bytes, resident_state_bytes, peak_bytes;

@@ -16,7 +16,7 @@ struct SimgridSettings : BackendSettings {
   Latency latency = Latency::platform;
   std::filesystem::path platform;
   bool meters_links = false;  ///< SimGrid counts the bytes of every link too (slower): for cross-checks
-  int messages = 2;  ///< the descriptor that receives SimGrid's words about a platform that it refuses
+  int messages = 2;           ///< the descriptor that receives SimGrid's words about a platform that it refuses
 };
 
 /// SimGrid's own words when it ended the process over a platform, in one line that names the file; empty if they are none.

@@ -47,16 +47,18 @@ class SimDevice final : public Device {
 
   double host_date(double cost);
   void block_until(int pending);
-  void throttle() { if (pending_ >= queue_depth) block_until(queue_depth / 2); }
+  void throttle() {
+    if (pending_ >= queue_depth) block_until(queue_depth / 2);
+  }
 
   World& world_;
   Gpu gpu_;
   bool numerics_;
   std::array<Stream, lane_count> streams_;
   simgrid::s4u::SemaphorePtr semaphore_;
-  int pending_ = 0;     // entries enqueued and not finished
-  int wakes_at_ = -1;   // the host sleeps until so few are pending
-  double host_ = 0;     // the host's own clock: launches take its time
+  int pending_ = 0;    // entries enqueued and not finished
+  int wakes_at_ = -1;  // the host sleeps until so few are pending
+  double host_ = 0;    // the host's own clock: launches take its time
   std::vector<std::unique_ptr<Storage>> storages_;
   std::vector<Storage*> free_storages_;
 };

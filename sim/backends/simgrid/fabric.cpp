@@ -64,9 +64,9 @@ void Communicator::create_ring_members() {
   if (network_.fidelity() != Fidelity::ring || ring_.group.size == 1) return;
   for (int member = 0; member < ring_.group.size; ++member) {
     ring_starts_.push_back(sg::Semaphore::create(0));
-    sg::Actor::create("ring", network_.platform().hosts[ring_.group.rank(member)],
-                      [this, member, start = ring_starts_.back()] { run_ring_member(network_, *this, member, start); })
-        ->daemonize();
+    sg::Actor::create("ring", network_.platform().hosts[ring_.group.rank(member)], [this, member, start = ring_starts_.back()] {
+      run_ring_member(network_, *this, member, start);
+    })->daemonize();
   }
 }
 
@@ -145,9 +145,9 @@ void Communicator::leave(Pending& pending, int member, double date) {
   Stream& stream = *pending.streams[member];
   // The ring counts its messages one by one.
   if (network_.fidelity() != Fidelity::ring) ring_.edge_bytes[member] += double(sent);
-  stream.device().record_span({pending.arrived_at[member], date, network_.fidelity() == Fidelity::ring ? pending.sent[member] : sent,
-                               pending.bytes, pending.label.unit, lane_, pending.label.verb, Span::collective,
-                               pending.payload == Payload::control});
+  stream.device().record_span(
+      {pending.arrived_at[member], date, network_.fidelity() == Fidelity::ring ? pending.sent[member] : sent, pending.bytes,
+       pending.label.unit, lane_, pending.label.verb, Span::collective, pending.payload == Payload::control});
   stream.end_collective(date);
 }
 

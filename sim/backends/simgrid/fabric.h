@@ -1,5 +1,5 @@
-// SimFabric: the collectives of the simulated ranks. A communicator (group, lane) is an in-order queue; when all members stand at its
-// head, the collective becomes time in one of three fidelities, and its numbers move in the ring's order in all of them.
+// SimFabric: the collectives of the simulated ranks. A communicator (group, lane) is an in-order queue; when all members stand at
+// its head, the collective becomes time in one of three fidelities, and its numbers move in the ring's order in all of them.
 //
 //   ring      real messages, chunk by chunk, one actor per (rank, communicator); they carry the numbers: the oracle
 //   coupled   the path's latency, then one transfer over every link of the ring: SimGrid shares the links, max-min
@@ -33,7 +33,7 @@ struct Ring {
   double bandwidth = 0;                                 ///< of the slowest edge, bytes per second; links listed twice count twice
   double slowest_pass = 0, slowest_two_passes = 0;      ///< latency of the worst path of n-1 and of 2(n-1) edges
   std::vector<std::pair<simgrid::s4u::Host*, simgrid::s4u::Host*>> transfers;  ///< coupled: a pair of ends per part of the ring
-  std::vector<double> edge_bytes;                       ///< what has crossed each edge
+  std::vector<double> edge_bytes;                                              ///< what has crossed each edge
 
   double latency(Verb verb) const { return base_latency + (verb == Verb::all_reduce ? slowest_two_passes : slowest_pass); }
 };
@@ -43,13 +43,13 @@ struct Pending {
   Verb verb = Verb::all_reduce;
   Payload payload = Payload::data;
   Label label;
-  std::int64_t bytes = 0;            ///< of the whole buffer
-  std::vector<Collective> members;   ///< in member order; with numerics only
-  std::vector<Stream*> streams;      ///< in member order; null until arrived
+  std::int64_t bytes = 0;           ///< of the whole buffer
+  std::vector<Collective> members;  ///< in member order; with numerics only
+  std::vector<Stream*> streams;     ///< in member order; null until arrived
   std::vector<double> arrived_at;
-  std::vector<std::int64_t> sent;    ///< by each member: counted from its messages (ring)
+  std::vector<std::int64_t> sent;  ///< by each member: counted from its messages (ring)
   int arrived = 0, left = 0;
-  double ready = 0;                  ///< when the last member arrived
+  double ready = 0;  ///< when the last member arrived
 };
 
 class Communicator {
@@ -84,7 +84,7 @@ class Communicator {
   std::vector<std::uint64_t> issued_;
   bool busy_ = false;
   std::size_t transfers_left_ = 0;
-  std::vector<simgrid::s4u::CommPtr> transfers_;        // kept one round longer: SimGrid still uses them in their callbacks
+  std::vector<simgrid::s4u::CommPtr> transfers_;         // kept one round longer: SimGrid still uses them in their callbacks
   std::vector<simgrid::s4u::SemaphorePtr> ring_starts_;  // wake the ring actors
 };
 

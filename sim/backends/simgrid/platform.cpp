@@ -1,5 +1,5 @@
-// Platform: loading a platform file and reading GPU facts. The user's root zone is wrapped in one of ours that also holds the ends of
-// coupled transfers: hosts without links, whose mutual routes we define (any routing of the user's zone stays as it is).
+// Platform: loading a platform file and reading GPU facts. The user's root zone is wrapped in one of ours that also holds the ends
+// of coupled transfers: hosts without links, whose mutual routes we define (any routing of the user's zone stays as it is).
 #include "backends/simgrid/platform.h"
 
 #include <simgrid/plugins/load.h>
@@ -96,11 +96,10 @@ double fact(const std::string& file, const sg::Host& host, const char* key, Meas
   try {
     const double value = parse_quantity(text, measure);
     const bool is_share = measure == Measure::number;
-    if (value < 0 || (value == 0 && fallback != 0) || (is_share && value > 1)) throw std::invalid_argument("'" + std::string(text) + "' is out of range");
+    if (value < 0 || (value == 0 && fallback != 0) || (is_share && value > 1))
+      throw std::invalid_argument("'" + std::string(text) + "' is out of range");
     return value;
-  } catch (const std::invalid_argument& error) {
-    throw ScenarioError(where + error.what());
-  }
+  } catch (const std::invalid_argument& error) { throw ScenarioError(where + error.what()); }
 }
 
 Gpu facts_of(const std::string& file, const sg::Host& host) {
@@ -119,7 +118,8 @@ Gpu facts_of(const std::string& file, const sg::Host& host) {
 }
 
 void start_engine() {
-  // One engine per process; it is never destroyed (SimGrid 3.32 cannot be restarted). Actors are small, arithmetic runs outside them.
+  // One engine per process; it is never destroyed (SimGrid 3.32 cannot be restarted). Actors are small, arithmetic runs outside
+  // them.
   static char name[] = "shardsim", quiet[] = "--log=root.thres:error";
   static char* arguments[] = {name, quiet, nullptr};
   int count = 2;
@@ -149,9 +149,9 @@ void load(const SimgridSettings& settings, const std::string& text) {
   try {
     engine->load_platform(copy_prefix + std::to_string(copy));
     engine->seal_platform();
-  } catch (const std::exception& error) {
-    words = error.what();
-  }
+    if (settings.meters_links)
+      for (const sg::Link* link : engine->get_all_links()) sg_link_load_track(link);
+  } catch (const std::exception& error) { words = error.what(); }
   dup2(standard_error, STDERR_FILENO);
   close(standard_error);
   close(copy);
@@ -183,7 +183,8 @@ Platform load_platform(const SimgridSettings& settings, int world) {
     else if (host->get_property("gpu")) platform.hosts.push_back(host);
   }
   if (platform.hosts.empty())
-    throw ScenarioError(file.string() + ": no host has the property 'gpu', so there is no GPU in it; add <prop id=\"gpu\" value=\"...\"/> "
+    throw ScenarioError(file.string() +
+                        ": no host has the property 'gpu', so there is no GPU in it; add <prop id=\"gpu\" value=\"...\"/> "
                         "and the facts that platforms/ shows");
   if (int(platform.hosts.size()) < world)
     throw ScenarioError("world: " + std::to_string(world) + " ranks need as many GPUs, and " + file.string() + " has " +
@@ -193,7 +194,10 @@ Platform load_platform(const SimgridSettings& settings, int world) {
   platform.hosts.resize(world);
   for (const sg::Host* host : platform.hosts) {
     platform.gpus.push_back(facts_of(file.string(), *host));
-    auto text_of = [&](const char* key) { const char* value = host->get_property(key); return std::string(value ? value : ""); };
+    auto text_of = [&](const char* key) {
+      const char* value = host->get_property(key);
+      return std::string(value ? value : "");
+    };
     platform.nodes.push_back(text_of("node"));
     platform.interconnects.push_back(text_of("interconnect"));
   }

@@ -27,7 +27,7 @@ struct Platform {
   std::vector<simgrid::s4u::Host*> hosts;  ///< of ranks 0 .. world-1
   std::vector<Gpu> gpus;
   std::vector<std::string> nodes, interconnects;
-  std::vector<simgrid::s4u::Host*> ends;   ///< of coupled transfers: hosts of ours, without links
+  std::vector<simgrid::s4u::Host*> ends;  ///< of coupled transfers: hosts of ours, without links
 
   /// A pair of ends that no transfer has used yet.
   std::pair<simgrid::s4u::Host*, simgrid::s4u::Host*> next_pair();
@@ -36,9 +36,9 @@ struct Platform {
   std::size_t pairs_ = 0;
 };
 
-/// Starts SimGrid's engine (one per process) with the settings that make it exact, and loads the settings' file. Throws ScenarioError:
-/// malformed XML, fewer GPUs than `world`, missing or impossible facts. SimGrid itself ends the process on a platform that it
-/// refuses; the runner, which runs it in a process of its own, turns that into a ScenarioError.
+/// Starts SimGrid's engine (one per process) with the settings that make it exact, and loads the settings' file. Throws
+/// ScenarioError: malformed XML, fewer GPUs than `world`, missing or impossible facts. SimGrid itself ends the process on a
+/// platform that it refuses; the runner, which runs it in a process of its own, turns that into a ScenarioError.
 Platform load_platform(const SimgridSettings&, int world);
 
 }  // namespace shardsim::simgrid_backend

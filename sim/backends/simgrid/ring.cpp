@@ -27,8 +27,8 @@ double worst_path(const std::vector<double>& latencies, int hops) {
   return worst;
 }
 
-/// NCCL's own tuner constants (src/graph/tuning.cc, read 2026): base 8.4 us; ring, Simple protocol, per hop 3.4 us over NVLink, 5.7 us
-/// over PCIe, 14 us over a network.
+/// NCCL's own tuner constants (src/graph/tuning.cc, read 2026): base 8.4 us; ring, Simple protocol, per hop 3.4 us over NVLink, 5.7
+/// us over PCIe, 14 us over a network.
 void set_nccl_latencies(Ring& ring, const Platform& platform) {
   ring.base_latency = 8.4e-6;
   const int n = ring.group.size;
@@ -38,8 +38,10 @@ void set_nccl_latencies(Ring& ring, const Platform& platform) {
     const int rank = ring.group.rank(member);
     const std::string &node = platform.nodes[rank], &interconnect = platform.interconnects[rank];
     if (node.empty() || (interconnect != "nvlink" && interconnect != "pcie"))
-      throw ScenarioError(platform.file + ": latency: nccl needs the properties 'node' and 'interconnect' (nvlink | pcie) of every GPU, and host '" +
-                          platform.hosts[rank]->get_name() + "' lacks them; add them to the platform or choose latency: platform");
+      throw ScenarioError(
+          platform.file +
+          ": latency: nccl needs the properties 'node' and 'interconnect' (nvlink | pcie) of every GPU, and host '" +
+          platform.hosts[rank]->get_name() + "' lacks them; add them to the platform or choose latency: platform");
     nodes.insert(node);
     hop = interconnect == "nvlink" ? 3.4e-6 : 5.7e-6;
     const bool inside = node == platform.nodes[ring.group.rank((member + 1) % n)];
@@ -66,7 +68,8 @@ Ring make_ring(const Platform& platform, const Group& group, Latency latency) {
     const sg::Host* to = platform.hosts[group.rank((member + 1) % n)];
     from->route_to(to, ring.edges[member], &ring.latencies[member]);
     if (ring.edges[member].empty())
-      throw ScenarioError(platform.file + ": no links between '" + from->get_name() + "' and '" + to->get_name() + "'; add a route");
+      throw ScenarioError(platform.file + ": no links between '" + from->get_name() + "' and '" + to->get_name() +
+                          "'; add a route");
     for (const sg::Link* link : ring.edges[member]) ++crossings[link];
   }
   // All edges move at once, so a link that several of them cross has that much less for each.

@@ -1,5 +1,5 @@
-// Ring member: one rank's part of a ring collective, as the loop it is: n-1 steps, each sends one chunk to the right and receives one
-// from the left. The messages carry the numbers and are what is counted.
+// Ring member: one rank's part of a ring collective, as the loop it is: n-1 steps, each sends one chunk to the right and receives
+// one from the left. The messages carry the numbers and are what is counted.
 #include <simgrid/s4u.hpp>
 
 #include <memory>
@@ -111,9 +111,7 @@ void run_ring_member(Network& network, Communicator& communicator, int member, s
       ring_member.run();
       // Outside all actors: waking a rank from within one would let it run in the middle of this.
       network.world().later(sg::Engine::get_clock(), [&communicator, member] { communicator.end_member(member); });
-    } catch (const std::exception&) {
-      network.world().fail(std::current_exception());
-    }
+    } catch (const std::exception&) { network.world().fail(std::current_exception()); }
   }
 }
 

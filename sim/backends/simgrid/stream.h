@@ -26,11 +26,11 @@ class Stream {
     bool marked = false;  ///< an event was recorded behind it: a batch ends here
     std::uint8_t op = 0;  ///< position in the Op variant, for `run`
     Label label;
-    double seconds = 0;   ///< price
-    double from = 0;      ///< the host's date: it cannot start before it was launched
+    double seconds = 0;  ///< price
+    double from = 0;     ///< the host's date: it cannot start before it was launched
     union {
-      Stream* stream = nullptr;     ///< `wait`: until this stream
-      Communicator* communicator;   ///< `collective`: at this communicator
+      Stream* stream = nullptr;    ///< `wait`: until this stream
+      Communicator* communicator;  ///< `collective`: at this communicator
     };
     std::uint64_t at = 0;  ///< `wait`: has finished so many; `collective`: its sequence number
   };
@@ -70,7 +70,7 @@ class Stream {
   std::deque<Action> actions_;   // of `action` entries
   std::vector<Waiter> waiters_;  // streams that wait for this one
   std::uint64_t enqueued_ = 0, finished_ = 0;
-  double clock_ = 0;             // when the last finished entry ended
+  double clock_ = 0;  // when the last finished entry ended
   bool idle_ = true;
 };
 

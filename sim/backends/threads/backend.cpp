@@ -26,8 +26,9 @@ void ThreadsBackend::run(int world, const Body& body) {
   for (auto& device : devices_) device->close();
   if (alarm_.error()) std::rethrow_exception(alarm_.error());
   if (alarm_.raised())
-    throw IllegalStep("the ranks wait for each other and none can go on: collectives of overlapping groups have to be issued in "
-                      "one order by all ranks");
+    throw IllegalStep(
+        "the ranks wait for each other and none can go on: collectives of overlapping groups have to be issued in "
+        "one order by all ranks");
 }
 
 void ThreadsBackend::live(int rank, const Body& body) {
@@ -37,9 +38,7 @@ void ThreadsBackend::live(int rank, const Body& body) {
     body(device, fabric);
     fabric.finish();
     device.synchronize();
-  } catch (const threads::Stopped&) {
-    alarm_.raise({});
-  } catch (...) {
+  } catch (const threads::Stopped&) { alarm_.raise({}); } catch (...) {
     alarm_.raise(std::current_exception());
   }
   finished_.increment();

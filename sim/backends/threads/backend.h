@@ -25,9 +25,9 @@ class ThreadsBackend : public Backend {
   IssueOrder order_;
   threads::Communicators communicators_;
   std::vector<std::unique_ptr<threads::ThreadsDevice>> devices_;
-  threads::Counter finished_;                       // ranks whose host has ended
-  threads::Counter nothing_;                        // never advances: what a finished host waits for
-  std::vector<threads::Waiter::Wait> waits_;        // seen by the last look of stuck()
+  threads::Counter finished_;                 // ranks whose host has ended
+  threads::Counter nothing_;                  // never advances: what a finished host waits for
+  std::vector<threads::Waiter::Wait> waits_;  // seen by the last look of stuck()
 };
 
 }  // namespace shardsim

@@ -124,9 +124,8 @@ void ThreadsDevice::do_wait(Lane lane, Event event) {
   const Stream& other = stream(event.lane);
   if (event.at > other.enqueued())
     throw IllegalStep("the " + std::string(name_of(lane)) + " stream is to wait for an event that this device has not recorded");
-  enqueue(lane, [this, lane, event, &done = other.done(), &alarm = stream(lane).alarm()] {
-    done.wait(event.at, worker(lane), alarm);
-  });
+  enqueue(lane,
+          [this, lane, event, &done = other.done(), &alarm = stream(lane).alarm()] { done.wait(event.at, worker(lane), alarm); });
 }
 
 /// Waits for all lanes. Their books and the blocks that they freed are the host's again.

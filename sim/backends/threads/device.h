@@ -60,7 +60,10 @@ class ThreadsDevice : public Device {
   void do_stamp(Lane, double&) override;
 
   Stream& stream(Lane lane) { return *streams_[unsigned(lane)]; }
-  template <class F> void enqueue(Lane lane, F work) { stream(lane).enqueue(std::move(work), host_); }
+  template <class F>
+  void enqueue(Lane lane, F work) {
+    stream(lane).enqueue(std::move(work), host_);
+  }
   void catch_up();
 
   Instant start_;

@@ -21,7 +21,8 @@ class Stream {
   Stream& operator=(const Stream&) = delete;
 
   /// Host only. Returns the task's position, from 1 on. Throws Stopped once the alarm is raised.
-  template <class F> std::uint64_t enqueue(F work, Waiter& host) {
+  template <class F>
+  std::uint64_t enqueue(F work, Waiter& host) {
     return push(std::make_unique<Task<F>>(std::move(work)), host);
   }
   std::uint64_t enqueued() const { return enqueued_; }
@@ -40,7 +41,8 @@ class Stream {
     virtual void run() {}
     Node* next = nullptr;
   };
-  template <class F> struct Task : Node {
+  template <class F>
+  struct Task : Node {
     explicit Task(F f) : work(std::move(f)) {}
     void run() override { work(); }
     F work;
@@ -50,13 +52,13 @@ class Stream {
   void work();
 
   Alarm& alarm_;
-  Node* last_;               // host's: the newest node
+  Node* last_;  // host's: the newest node
   std::uint64_t enqueued_ = 0;
   bool closed_ = false;
   Counter published_, done_;
-  Node* spent_;              // worker's: the node before the next one
+  Node* spent_;  // worker's: the node before the next one
   Waiter waiter_;
-  std::thread worker_;       // started by the first task
+  std::thread worker_;  // started by the first task
 };
 
 }  // namespace shardsim::threads
