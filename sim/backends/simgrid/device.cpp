@@ -70,8 +70,8 @@ Storage* SimDevice::do_alloc(Lane lane, Band band, Dim count, Dtype type) {
               .life = storage->life,
               .bytes = count.charged() * bytes_of(type),
               .history = nullptr};
-  stream(lane).act(label(), date, [this, entry = LedgerEntry{0, storage->bytes, band, storage->cause, storage->unit}](double when) {
-    ledger_.hold({when, entry.bytes, entry.band, entry.cause, entry.unit});
+  stream(lane).act(label(), date, [this, storage](double when) {
+    ledger_.hold({when, storage->bytes, storage->band, storage->cause, storage->unit});
   });
   return storage;
 }
