@@ -37,7 +37,7 @@ std::string closed_forms(ShardSet shard) {
   const auto row = [&](const char* name, double (*value)(ShardSet, const Precision&)) {
     text += padded(name, 35) + padded(decimal_text(value(shard, fp32)), 19) + decimal_text(value(shard, mixed)) + "\n";
   };
-  row("traffic per step, P(N-1)/N", [](ShardSet s, const Precision& p) { return formulas::traffic_units(s, p, 1); });
+  row("traffic per step, P(N-1)/N", [](ShardSet s, const Precision& p) { return formulas::traffic_units(s, p, 1, n, n); });
   row("resident, bytes per parameter", [](ShardSet s, const Precision& p) { return formulas::resident_bytes(s, p, n, true); });
   row("table's peak, bytes per parameter",
       [](ShardSet s, const Precision& p) { return formulas::table_peak_bytes(s, p, n, true); });

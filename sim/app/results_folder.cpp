@@ -84,7 +84,8 @@ void write_world_steps(std::ostream& out, const SchemeResult& result, const form
       begin[step] = std::min(begin[step], rank.step_begin[step]);
       end[step] = std::max(end[step], rank.step_end[step]);
     }
-  formats::write_steps(out, result.scheme, figures.losses, begin, end);
+  formats::write_steps(out, result.scheme, figures.losses, begin, end, result.ranks.front().loss_scales,
+                       result.ranks.front().updates);
 }
 
 /// Removes what is left of the temporary folder, and the parents that were made for it.

@@ -42,12 +42,13 @@ struct Ranks {
   const TrainingSet& set;
   StopAt stop;
   struct Own {
-    std::vector<std::vector<float>> losses;
+    std::vector<StepReport> reports;
     std::vector<double> begin, end;
     std::vector<Part> resident;
     std::vector<ThetaPiece> theta;
     std::vector<Unit> units;
     ShardSet shard;
+    int shards = 1;
     int steps = 0;
   };
   std::vector<Own> own;
@@ -61,11 +62,11 @@ void train(Ranks& ranks, Device& device, Fabric& fabric) {
   Rank rank{device, fabric, model, scenario.knobs, ranks.set.theta0(), ranks.entry.name, device.rank(), scenario.world};
   scheme->bind(rank);
   device.synchronize();
-  own.losses.resize(scenario.steps), own.begin.resize(scenario.steps), own.end.resize(scenario.steps);
-  own.units = scheme->units(), own.shard = scheme->shard();
+  own.reports.resize(scenario.steps), own.begin.resize(scenario.steps), own.end.resize(scenario.steps);
+  own.units = scheme->units(), own.shard = scheme->shard(), own.shards = scheme->mesh().shards.size;
   for (int step = 0; step < scenario.steps && ranks.stop.begins(step); ++step) {
     device.stamp(Lane::compute, own.begin[step]);
-    scheme->run_step(step, own.losses[step]);
+    scheme->run_step(step, own.reports[step]);
     if (scenario.knobs.step_barrier) own.end[step] = device.now();
     else device.stamp(Lane::compute, own.end[step]);
     own.steps = step + 1;
@@ -80,7 +81,9 @@ void train(Ranks& ranks, Device& device, Fabric& fabric) {
 RankResult books_of(const Device& device, Ranks::Own& own, double start, bool recorded, bool numerics) {
   RankResult result;
   for (int step = 0; step < own.steps; ++step) {
-    if (numerics && !own.losses[step].empty()) result.losses.push_back(own.losses[step][0]);
+    const StepReport& report = own.reports[step];
+    if (numerics && !report.loss.empty()) result.losses.push_back(report.loss[0]);
+    if (numerics && !report.scaler.empty()) result.loss_scales.push_back(report.scaler[0]), result.updates.push_back(report.scaler[2]);
     result.step_begin.push_back(own.begin[step] - start);
     result.step_end.push_back(own.end[step] - start);
   }
@@ -114,7 +117,7 @@ SchemeResult run_on(Backend& backend, const Scenario& scenario, const TrainingSe
   SchemeResult result;
   result.scheme = entry.name, result.backend = scenario.backend, result.world = scenario.world;
   result.steps = ranks.own[0].steps, result.interrupted = result.steps < scenario.steps;
-  result.shard = ranks.own[0].shard;
+  result.shard = ranks.own[0].shard, result.shards = ranks.own[0].shards;
   for (const Unit& unit : ranks.own[0].units) {
     result.unit_parameters.push_back(unit.count.charged());
     result.parameters += unit.count.charged();

@@ -73,7 +73,7 @@ Scenario read_scenario(const fs::path& file, const std::vector<std::string>& ove
   std::vector<std::string> unmentioned;  // defaults that change no figure
   const Fields root(tree, {"name",      "schemes", "platform", "world",    "model",     "data",    "batch",        "precision",
                            "optimizer", "units",   "streams",  "prefetch", "unreduced", "grads",   "step_barrier", "numerics",
-                           "steps",     "seed",    "backend",  "fabric",   "latency",   "hazards", "record",       "expect"},
+                           "mesh", "steps",     "seed",    "backend",  "fabric",   "latency",   "hazards", "record",       "expect"},
                     defaults);
 
   const YamlNode* name = root.find("name");

@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <limits>
 
+#include "app/scenario_training.h"
 #include "formats/npy.h"
 
 namespace shardsim {
@@ -32,55 +33,6 @@ Cut cut_of(const YamlNode& node, std::vector<std::string>& defaults) {
   if (bytes < 1 || bytes > double(std::int64_t{1} << 60))
     refuse(size, quoted(size.text) + " is out of range; a bucket has at least one byte");
   return {Cut::Kind::bucket, std::int64_t(bytes)};
-}
-
-void read_precision(const Fields& root, Precision& precision, std::vector<std::string>& defaults) {
-  const YamlNode* node = root.find("precision");
-  if (!node) {
-    defaults.push_back("precision: {param: fp32, grad: fp32, reduce: fp32}");
-    return;
-  }
-  const Fields fields(*node, {"param", "grad", "reduce"}, defaults);
-  const auto read = [](const YamlNode& value) { return choice_of(value, {"fp32", "bf16"}) == 0 ? Dtype::fp32 : Dtype::bf16; };
-  precision.param = fields.value_or("param", Dtype::fp32, "fp32", read);
-  precision.grad = fields.value_or("grad", precision.param, name_of(precision.param), read);
-  precision.reduce = fields.value_or("reduce", precision.grad, name_of(precision.grad), read);
-}
-
-void read_optimizer(const Fields& root, Knobs& knobs, std::vector<std::string>& defaults) {
-  const YamlNode* node = root.find("optimizer");
-  YamlNode empty;
-  empty.kind = YamlNode::Kind::map, empty.key = "optimizer";
-  const Fields fields(node ? *node : empty, {"name", "lr", "betas", "eps", "weight_decay", "clip"}, defaults);
-  const auto not_negative = [](const YamlNode& value) {
-    return float_of(
-        value, [](float x) { return x >= 0; }, "has to be 0 or more");
-  };
-  const auto positive = [](const YamlNode& value) {
-    return float_of(
-        value, [](float x) { return x > 0; }, "has to be greater than 0");
-  };
-  AdamRule& adam = knobs.adam;
-  adam.decoupled = fields.value_or("name", std::size_t{0}, "adam", [](const YamlNode& value) {
-    return choice_of(value, {"adam", "adamw"});
-  }) == 1;
-  adam.lr = fields.value_or("lr", adam.lr, "1e-3", positive);
-  fields.value_or("betas", 0, "[0.9, 0.999]", [&adam](const YamlNode& value) {
-    const std::vector<YamlNode>& betas = list_of(value, "[0.9, 0.999]");
-    if (betas.size() != 2)
-      refuse(value, "holds " + std::to_string(betas.size()) + " numbers, but 2 are expected; write it as [0.9, 0.999]");
-    const auto read = [](const YamlNode& beta) {
-      return float_of(
-          beta, [](float x) { return x >= 0 && x < 1; }, "has to be at least 0 and less than 1");
-    };
-    adam.beta1 = read(betas[0]), adam.beta2 = read(betas[1]);
-    return 0;
-  });
-  adam.eps = fields.value_or("eps", adam.eps, "1e-8", positive);
-  adam.weight_decay = fields.value_or("weight_decay", 0.f, "0", not_negative);
-  knobs.clip = fields.value_or("clip", 0.f, "off", [&](const YamlNode& value) {
-    return value.kind == YamlNode::Kind::scalar && value.text == "off" ? 0.f : positive(value);
-  });
 }
 
 MlpChoice read_mlp(const YamlNode& node, const Scenario& scenario, std::vector<std::string>& defaults) {
@@ -239,8 +191,9 @@ void read_knobs(const Fields& root, Scenario& scenario, std::vector<std::string>
   const Fields fields(batch ? *batch : empty, {"micro", "accumulation"}, defaults);
   scenario.micro_batch = fields.integer_or("micro", 1, 1, most);
   knobs.accumulation = int(fields.integer_or("accumulation", 1, 1, 1'000'000));
-  read_precision(root, knobs.precision, defaults);
+  read_precision(root, knobs, defaults);
   read_optimizer(root, knobs, defaults);
+  read_mesh(root, scenario);
   knobs.units = root.value_or("units", Cut{}, "layer", [&](const YamlNode& node) { return cut_of(node, defaults); });
   knobs.streams = int(root.integer_or("streams", 2, 1, 3));
   knobs.prefetch = root.value_or("prefetch", 1, "1", budget_of);

@@ -88,9 +88,9 @@ struct Closed {
 };
 Closed closed_forms(const Scenario& scenario, const SchemeResult& result) {
   const Knobs& knobs = scenario.knobs;
-  return {result.world > 1 ? formulas::traffic_units(result.shard, knobs.precision, knobs.accumulation) : 0,
-          formulas::resident_bytes(result.shard, knobs.precision, result.world, knobs.grads_resident),
-          formulas::table_peak_bytes(result.shard, knobs.precision, result.world, knobs.grads_resident)};
+  return {formulas::traffic_units(result.shard, knobs.precision, knobs.accumulation, result.world, result.shards),
+          formulas::resident_bytes(result.shard, knobs.precision, result.shards, knobs.grads_resident),
+          formulas::table_peak_bytes(result.shard, knobs.precision, result.shards, knobs.grads_resident)};
 }
 
 /// Beyond what the padding adds, of which one note tells for all.

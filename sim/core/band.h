@@ -10,7 +10,7 @@ enum class Band : std::uint8_t { param, grad, opt, gathered, activation, bucket,
 inline constexpr int band_count = 7;
 const char* name_of(Band);
 
-enum class Dtype : std::uint8_t { fp32, bf16 };
+enum class Dtype : std::uint8_t { fp32, bf16, fp16 };
 const char* name_of(Dtype);
 constexpr std::int64_t bytes_of(Dtype type) { return type == Dtype::fp32 ? 4 : 2; }
 

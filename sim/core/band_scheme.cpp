@@ -50,7 +50,8 @@ Tensor BandScheme::own_param(int unit) const {
 
 void BandScheme::bind(Rank& rank) {
   rank_ = &rank;
-  mesh_ = Mesh::of(rank.index, rank.world, shard().empty() ? 1 : rank.world);
+  const int shards = replicates() && rank.knobs.shards > 0 ? rank.knobs.shards : rank.world;
+  mesh_ = Mesh::of(rank.index, rank.world, shard().empty() ? 1 : shards);
   const Precision& precision = rank.knobs.precision;
   cuts_ = cut(rank.model, rank.knobs.units, rank.world, bytes_of(precision.grad));
   states_.resize(cuts_.size());
@@ -70,6 +71,11 @@ void BandScheme::bind(Rank& rank) {
     forward_.push_back(u);
   }
   backward_.assign(forward_.rbegin(), forward_.rend());
+  if (!rank.knobs.loss_scale.on) return;
+  label(Verb::bind, -1);
+  scaler_ = device.alloc(Lane::compute, Band::workspace, one, Dim(3, 3), Dtype::fp32);
+  const std::vector<float> first{rank.knobs.loss_scale.initial, 0.f, 0.f};
+  device.upload(Lane::compute, scaler_, HostView{&first, none, Dim(3, 3)});
 }
 
 std::vector<ThetaPiece> BandScheme::theta() {
@@ -88,16 +94,17 @@ std::vector<ThetaPiece> BandScheme::theta() {
 
 // ---- a step and its passes
 
-void BandScheme::run_step(int step, std::vector<float>& loss) {
+void BandScheme::run_step(int step, StepReport& report) {
   step_ = step, micro_batch_ = -1, gathers_ = full_gradients_ = 0, updated_ = false;
   releases_.clear(), reductions_.clear();
   label(Verb::load, -1);
-  rank_->model.begin_step(step);
+  rank_->model.begin_step(step, scaler_);
   order_ = nullptr;
   this->step();
   check_end_of_step();
   label(Verb::fetch, -1);
-  rank_->model.end_step(loss);
+  rank_->model.end_step(report.loss);
+  if (scaler_) rank_->device.download(Lane::compute, scaler_, report.scaler);
   if (rank_->knobs.step_barrier) rank_->device.synchronize();
 }
 
@@ -203,18 +210,22 @@ void BandScheme::backward(int unit) {
     rank_->model.backward(m, params.slice(at, count), grads.slice(at, count), accumulate);
   }
   s.grad_ready = rank_->device.record(Lane::compute);
-  s.reduced = false;
+  s.scattered = s.reduced = false;
 }
 
 // ---- collectives
 
 void BandScheme::check_can_reduce(Verb verb, int unit) const {
   const State& s = states_[unit];
-  if (verb == Verb::all_reduce && !shard().empty())
+  if (verb == Verb::all_reduce && !shard().empty() && !replicates())
     illegal(verb, unit, "this scheme's ranks are shards, not replicas; call reduce_scatter(u)");
   if (verb == Verb::reduce_scatter && shard().empty())
     illegal(verb, unit, "nothing is sharded, every rank updates all parameters; call all_reduce(u)");
-  if (s.grad_ready.at == 0 || s.reduced || (shard().has(Band::grad) && !s.full))
+  if (verb == Verb::all_reduce && !shard().empty() && !s.scattered)
+    illegal(verb, unit, "the replicas sum their slices, and this one is not summed over its shards yet; call reduce_scatter(u) first");
+  const bool once_more = verb == Verb::all_reduce ? s.reduced : s.scattered;
+  const bool from_full = verb == Verb::reduce_scatter && shard().has(Band::grad);
+  if (s.grad_ready.at == 0 || once_more || (from_full && !s.full))
     illegal(verb, unit, "there is no unreduced gradient; call backward(u) first, and reduce once");
 }
 
@@ -225,14 +236,15 @@ void BandScheme::all_reduce(int unit) {
   Device& device = rank_->device;
   const Lane lane = rank_->lane(Lane::reduce);
   const Dtype type = rank_->knobs.precision.reduce;
+  const Tensor held = own_grad(unit);  // all of it where nothing is sharded
   after(s.grad_ready, lane, Edge::gradient_before_reduction);
   if (type == s.grad.dtype()) {
-    rank_->fabric.all_reduce(lane, mesh_.replicas, whole(s.grad));
+    rank_->fabric.all_reduce(lane, mesh_.replicas, held);
   } else {
-    const Held bucket(device, lane, device.alloc(lane, Band::bucket, one, cuts_[unit].padded, type));
-    device.launch(lane, Copy{whole(s.grad), *bucket});
+    const Held bucket(device, lane, device.alloc(lane, Band::bucket, one, held.count(), type));
+    device.launch(lane, Copy{held, *bucket});
     rank_->fabric.all_reduce(lane, mesh_.replicas, *bucket);
-    device.launch(lane, Copy{*bucket, whole(s.grad)});
+    device.launch(lane, Copy{*bucket, held});
   }
   s.grad_ready = device.record(lane);
   s.reduced = true;
@@ -269,7 +281,8 @@ void BandScheme::reduce_scatter(int unit) {
   }
   s.grad_ready = device.record(lane);
   reductions_.push_back(s.grad_ready);
-  s.reduced = true;
+  s.scattered = true;
+  s.reduced = !replicates();
 }
 
 void BandScheme::all_gather(int unit) {
@@ -325,50 +338,75 @@ void BandScheme::release(int unit) {
 // ---- the update
 
 void BandScheme::clip() {
-  if (rank_->knobs.clip <= 0) return;
+  if (rank_->knobs.clip <= 0 && !rank_->knobs.loss_scale.on) return;
   Device& device = rank_->device;
   label(Verb::clip, -1);
-  const int n = rank_->world;
+  const int n = rank_->world, parts = n / mesh_.shards.size, first = mesh_.shards.me * parts;
   const Held squares(device, Lane::compute, device.alloc(Lane::compute, Band::workspace, one, Dim(n, n), Dtype::fp32));
-  factor_ = device.alloc(Lane::compute, Band::workspace, one, one, Dtype::fp32);
+  factor_ = device.alloc(Lane::compute, Band::workspace, one, Dim(2, 2), Dtype::fp32);
   device.launch(Lane::compute, Fill{*squares, 0.f});
-  auto slot = [&](int rank) { return squares->slice(Dim(rank, rank), one); };
+  auto slots = [&](int begin, int count) { return squares->slice(Dim(begin, begin), Dim(count, count)); };
   for (int u : backward_) {
     label(Verb::clip, u);
     if (!states_[u].reduced) illegal(Verb::clip, u, "the gradient was never reduced");
     after(states_[u].grad_ready, Lane::compute, Edge::reduction_before_update);
-    // The same partial sums in every scheme: a slot per rank, filled by its owner, or by everyone where nothing is sharded.
+    // The same N partial sums in every scheme, of N equal parts of a unit: each rank makes those of the slice that it owns.
     const Dim part = cuts_[u].padded.over(n);
-    if (shard().empty())
-      for (int r = 0; r < n; ++r) device.launch(Lane::compute, SumSquares{states_[u].grad.slice(r * part, part), slot(r)});
-    else device.launch(Lane::compute, SumSquares{own_grad(u), slot(rank_->index)});
+    for (int p = 0; p < parts; ++p)
+      device.launch(Lane::compute, SumSquares{own_grad(u).slice(p * part, part), slots(first + p, 1)});
   }
   label(Verb::clip, -1);
-  if (!shard().empty())
-    rank_->fabric.all_gather(Lane::compute, mesh_.shards, slot(rank_->index), whole(*squares), Payload::control);
-  device.launch(Lane::compute, ClipFactor{whole(*squares), factor_, rank_->knobs.clip, unscale()});
+  if (parts < n) rank_->fabric.all_gather(Lane::compute, mesh_.shards, slots(first, parts), whole(*squares), Payload::control);
+  device.launch(Lane::compute, ClipFactor{whole(*squares), factor_, scaler_, rank_->knobs.clip, unscale(), rank_->knobs.loss_scale});
+}
+
+/// One launch, or one per weight where only matrices decay: a slice may begin and end anywhere in the unit's weights.
+void BandScheme::launch_adam(int u) {
+  const State& s = states_[u];
+  const bool has_master = rank_->knobs.precision.has_master();
+  const Slice own = owned(u);
+  const Dim moments = has_master ? own.count : none;
+  AdamRule rule = rank_->knobs.adam;
+  rule.lr = float(double(rule.lr) * rank_->knobs.schedule.at(step_));
+  auto launch = [&](Dim begin, Dim count, const AdamRule& how) {
+    const auto [from, size] = overlap(own.begin, own.count, begin, count);
+    auto piece = [&, at = from - own.begin, n = size](const Tensor& of, Dim first) { return of.slice(first + at, n); };
+    const Tensor grad = piece(own_grad(u), none), param = piece(own_param(u), none);
+    rank_->device.launch(Lane::compute,
+                         Adam{grad, factor_, scaler_, has_master ? piece(s.opt, none) : param, piece(s.opt, moments),
+                              piece(s.opt, moments + own.count), param, how, unscale(), step_ + 1});
+  };
+  if (!rank_->knobs.decays_matrices_only) return launch(none, cuts_[u].padded, rule);
+  AdamRule sparing = rule;
+  sparing.weight_decay = 0;
+  Dim at;
+  for (int m = cuts_[u].first; m < cuts_[u].last; ++m)
+    for (const Weight& weight : rank_->model.layout(m)) {
+      const bool is_matrix = weight.rows.charged() > 1 && weight.cols.charged() > 1;
+      launch(at, weight.rows * weight.cols, is_matrix ? rule : sparing);
+      at = at + weight.rows * weight.cols;
+    }
+  launch(at, cuts_[u].padded - at, sparing);
 }
 
 void BandScheme::adam() {
   Device& device = rank_->device;
-  const bool has_master = rank_->knobs.precision.has_master();
   for (int u : backward_) {
     label(Verb::adam, u);
     State& s = states_[u];
-    if (!s.reduced)
-      illegal(Verb::adam, u, "the gradient was never reduced; call all_reduce(u) or reduce_scatter(u) after backward(u)");
+    if (!s.reduced) {
+      const std::string remedy = shard().empty() || s.scattered ? "all_reduce(u)" : "reduce_scatter(u)";
+      illegal(Verb::adam, u, "the gradient was never reduced over all ranks; call " + remedy + " after backward(u)");
+    }
     after(s.grad_ready, Lane::compute, Edge::reduction_before_update);
-    const Dim n = owned(u).count, first_moment = has_master ? n : none;
-    const Tensor master = has_master ? s.opt.slice(none, n) : own_param(u);
-    device.launch(Lane::compute, Adam{own_grad(u), factor_, master, s.opt.slice(first_moment, n), s.opt.slice(first_moment + n, n),
-                                      own_param(u), rank_->knobs.adam, unscale(), step_ + 1});
+    launch_adam(u);
     if (!rank_->knobs.grads_resident) {
       device.free(Lane::compute, s.grad);
       s.grad = {};
     }
     s.param_ready = device.record(Lane::compute);
     s.grad_ready = {};
-    s.reduced = false;
+    s.scattered = s.reduced = false;
     s.published = !shard().has(Band::opt) || shard().has(Band::param);
   }
   if (factor_) device.free(Lane::compute, factor_);

@@ -12,15 +12,16 @@ namespace shardsim {
 /// declines to keep foreign gradients cannot wait.
 struct [[maybe_unused]] MicroBatch {
   int index;
-  bool reduces;
+  bool last, reduces;
 };
 
 class BandScheme : public Scheme {
  public:
   void bind(Rank&) final;
-  void run_step(int step, std::vector<float>& loss) final;
+  void run_step(int step, StepReport&) final;
   std::vector<ThetaPiece> theta() final;
   const std::vector<Unit>& units() const final { return cuts_; }
+  const Mesh& mesh() const final { return mesh_; }
 
  protected:
   /// Which bands this rank keeps only its slice of.
@@ -29,6 +30,8 @@ class BandScheme : public Scheme {
   virtual void step() = 0;
   /// True for a scheme that deliberately lets a gather of the forward pass serve the backward pass: no gather budget then.
   virtual bool keeps_gathered() const { return false; }
+  /// True for a scheme whose ranks are several copies of a sharded whole: `mesh.shards` ranks share one.
+  virtual bool replicates() const { return false; }
 
   class MicroBatches;
   MicroBatches micro_batches();              ///< this step's micro-batches; each loads its data when the loop gets there
@@ -37,11 +40,11 @@ class BandScheme : public Scheme {
 
   void forward(int unit);         ///< needs readable parameters
   void backward(int unit);        ///< needs readable parameters; leaves a full gradient
-  void all_reduce(int unit);      ///< sums the full gradient over the replicas
+  void all_reduce(int unit);      ///< sums what this rank keeps of the gradient over the replicas
   void reduce_scatter(int unit);  ///< sums this rank's slice of the gradient over the shards; drops the rest if grad is sharded
   void all_gather(int unit);      ///< publishes updated parameters, or borrows the full unit if param is sharded (idempotent)
   void release(int unit);         ///< ends the loan
-  void clip();                    ///< scales by the global norm; nothing when clipping is off
+  void clip();                    ///< scales by the global norm; nothing when clipping and loss scaling are off
   void adam();                    ///< updates every owned slice
 
  private:
@@ -53,7 +56,8 @@ class BandScheme : public Scheme {
     Tensor full, gathered;    // on loan: a full gradient, the full parameters
     Event param_ready, grad_ready, gather_ready, released;
     int gathered_in = 0;    // the pass in which it was gathered
-    bool reduced = false;   // the gradient has been summed over all ranks
+    bool scattered = false;  // the gradient has been summed over the shards
+    bool reduced = false;    // the gradient has been summed over all ranks
     bool published = true;  // every rank's full parameters are the updated ones
   };
   State& state(Verb, int unit);  // checks that there is such a unit
@@ -72,6 +76,7 @@ class BandScheme : public Scheme {
   float unscale() const { return 1.f / float(rank_->world * rank_->knobs.accumulation); }
   [[noreturn]] void illegal(Verb, int unit, const std::string& why) const;
   void check_end_of_step() const;
+  void launch_adam(int unit);
 
   Rank* rank_ = nullptr;
   Mesh mesh_;
@@ -84,7 +89,7 @@ class BandScheme : public Scheme {
   bool updated_ = false;                      // adam() has run in this step
   std::vector<Event> releases_, reductions_;  // of this step, in order
   int gathers_ = 0, full_gradients_ = 0;      // made in this step
-  Tensor factor_;
+  Tensor factor_, scaler_;
 };
 
 /// A range over the micro-batches of a step.
@@ -95,7 +100,7 @@ class BandScheme::MicroBatches {
     int index;
     MicroBatch operator*() const {
       scheme->start_micro_batch(index);
-      return {index, scheme->last_micro_batch() || scheme->shard().has(Band::grad)};
+      return {index, scheme->last_micro_batch(), scheme->last_micro_batch() || scheme->shard().has(Band::grad)};
     }
     Iterator& operator++() { return ++index, *this; }
     bool operator!=(const Iterator& other) const { return index != other.index; }

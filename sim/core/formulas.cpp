@@ -10,11 +10,15 @@ double ring_seconds(Verb verb, int n, double bytes, double bandwidth, double lat
   return steps * (bytes / n / bandwidth + latency);
 }
 
-double traffic_units(ShardSet shard, const Precision& precision, int accumulation) {
+double traffic_units(ShardSet shard, const Precision& precision, int accumulation, int n, int shards) {
+  if (n == 1) return 0;
   const double gradient = double(bytes_of(precision.reduce)) / double(bytes_of(precision.param));
-  if (shard.has(Band::param)) return accumulation * (2 + gradient);
-  if (shard.has(Band::grad)) return accumulation * gradient + 1;
-  return shard.has(Band::opt) ? gradient + 1 : 2 * gradient;
+  if (shard.empty()) return 2 * gradient;
+  const double passes = shard.has(Band::param)  ? accumulation * (2 + gradient)
+                        : shard.has(Band::grad) ? accumulation * gradient + 1
+                                                : gradient + 1;
+  const double s = shards, replicas = double(n) / s;
+  return (passes * (s - 1) / s + 2 * gradient * (replicas - 1) / (replicas * s)) / ((n - 1.0) / n);
 }
 
 double resident_bytes(ShardSet shard, const Precision& precision, int n, bool grads_resident) {

@@ -16,10 +16,11 @@ double sent_bytes(Verb, int n, double bytes);
 double ring_seconds(Verb, int n, double bytes, double bandwidth, double latency);
 
 /// Traffic of a step in units of (n-1)/n x parameters x bytes of a parameter, with `accumulation` micro-batches A:
-/// dp 2, zero1 2, zero2 A+1, zero3 3A. Gradients move in `reduce`'s width, parameters in `param`'s.
-double traffic_units(ShardSet, const Precision&, int accumulation);
+/// dp 2, zero1 2, zero2 A+1, zero3 3A. Gradients move in `reduce`'s width, parameters in `param`'s. With S = n / R shards in each of R
+/// replicas, the sharded part moves (S-1)/S instead of (n-1)/n, and the replicas' all-reduce adds 2(R-1)/(RS).
+double traffic_units(ShardSet, const Precision&, int accumulation, int n, int shards);
 
-/// Bytes per parameter that a rank holds between steps (gradients included if resident).
+/// Bytes per parameter that one of n shards holds between steps (gradients included if resident).
 double resident_bytes(ShardSet, const Precision&, int n, bool grads_resident);
 
 /// Peak bytes per parameter as the founding prototype's table counts them: resident, plus one gathered fp32 copy (4 bytes) where

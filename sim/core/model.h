@@ -29,7 +29,8 @@ class Model {
 
   /// Called by the scheme's base, in this order, once per step: begin_step, then for each micro-batch load, the forwards of all
   /// modules in order and the backwards in reverse order; then end_step.
-  virtual void begin_step(int step) = 0;
+  /// The loss's gradient is multiplied by the first element of `scaler`, if there is one.
+  virtual void begin_step(int step, Tensor scaler) = 0;
   virtual void load(int step, int micro_batch) = 0;
   virtual void forward(int module, Tensor params) = 0;
   /// Writes the module's gradient (mean over this rank's micro-batch), or adds it if `accumulate`.

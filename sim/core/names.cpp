@@ -11,7 +11,7 @@ const char* name_of(Band band) {
   return names[unsigned(band)];
 }
 
-const char* name_of(Dtype type) { return type == Dtype::fp32 ? "fp32" : "bf16"; }
+const char* name_of(Dtype type) { return type == Dtype::fp32 ? "fp32" : type == Dtype::bf16 ? "bf16" : "fp16"; }
 
 const char* name_of(Lane lane) {
   constexpr const char* names[] = {"compute", "gather", "reduce"};

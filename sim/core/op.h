@@ -5,6 +5,7 @@
 #pragma once
 #include <variant>
 
+#include "core/rules.h"
 #include "core/tensor.h"
 
 namespace shardsim {
@@ -21,8 +22,8 @@ struct SumRows { Tensor x, out; bool accumulate; };
 struct Tanh { Tensor x, y; };
 /// dy *= 1 - y^2: the gradient before a tanh, in place, from the tanh's output.
 struct TanhBackward { Tensor y, dy; };
-/// loss (1) += mean (pred - target)^2 / micro_batches; dpred = 2 (pred - target) / elements.
-struct MseLoss { Tensor pred, target, dpred, loss; int micro_batches; };
+/// loss (1) += mean (pred - target)^2 / micro_batches; dpred = 2 (pred - target) / elements [* scaler's scale].
+struct MseLoss { Tensor pred, target, dpred, loss, scaler; int micro_batches; };
 /// to = from, converted to the type of `to`.
 struct Copy { Tensor from, to; };
 /// y += x.
@@ -31,16 +32,14 @@ struct Add { Tensor x, y; };
 struct Fill { Tensor x; float value; };
 /// out (1) += sum of x^2.
 struct SumSquares { Tensor x, out; };
-/// norm = unscale * sqrt(sum of squares); factor (1) = norm > limit ? limit / norm : 1. Squares are summed in the ring's order.
-struct ClipFactor { Tensor squares, factor; float limit, unscale; };
-
-struct AdamRule {
-  float lr = 1e-3f, beta1 = 0.9f, beta2 = 0.999f, eps = 1e-8f, weight_decay = 0.f;
-  bool decoupled = false;  ///< AdamW: the decay bypasses the moments
-};
-/// One Adam step t (from 1) on a slice: g = grad * unscale [* factor], moments and master in fp32, bias correction, eps outside
-/// the root. `master` is the parameter itself in fp32; otherwise `param` receives the master, rounded.
-struct Adam { Tensor grad, factor, master, m, v, param; AdamRule rule; float unscale; int t; };
+/// What the norm decides, without the host: norm = unscale / scale * sqrt(sum of squares); factor (2) = {multiplier, skips}: multiplier =
+/// (norm > limit > 0 ? limit / norm : 1) / scale; skips = 1 where the sum is not finite and the scaler is dynamic. Then the scaler (3) =
+/// {scale, good steps, updates} moves on. Squares are summed in the ring's order; without a scaler, scale = 1 and nothing is skipped.
+struct ClipFactor { Tensor squares, factor, scaler; float limit, unscale; LossScale rule; };
+/// One Adam step t (from 1) on a slice: g = grad * unscale * factor's multiplier, moments and master in fp32, bias correction, eps
+/// outside the root. `master` is the parameter itself in fp32; otherwise `param` receives the master, rounded. Nothing is written where
+/// factor skips; with a scaler, t is its count of updates.
+struct Adam { Tensor grad, factor, scaler, master, m, v, param; AdamRule rule; float unscale; int t; };
 
 using Op = std::variant<Matmul, AddBias, SumRows, Tanh, TanhBackward, MseLoss, Copy, Add, Fill, SumSquares, ClipFactor, Adam>;
 const char* name_of(const Op&);
@@ -54,15 +53,20 @@ template <class F> void touch(const Tanh& o, F f) { f(o.x, true, false); f(o.y, 
 template <class F> void touch(const TanhBackward& o, F f) { f(o.y, true, false); f(o.dy, true, true); }
 template <class F> void touch(const MseLoss& o, F f) {
   f(o.pred, true, false); f(o.target, true, false); f(o.dpred, false, true); f(o.loss, true, true);
+  if (o.scaler) f(o.scaler, true, false);
 }
 template <class F> void touch(const Copy& o, F f) { f(o.from, true, false); f(o.to, false, true); }
 template <class F> void touch(const Add& o, F f) { f(o.x, true, false); f(o.y, true, true); }
 template <class F> void touch(const Fill& o, F f) { f(o.x, false, true); }
 template <class F> void touch(const SumSquares& o, F f) { f(o.x, true, false); f(o.out, true, true); }
-template <class F> void touch(const ClipFactor& o, F f) { f(o.squares, true, false); f(o.factor, false, true); }
+template <class F> void touch(const ClipFactor& o, F f) {
+  f(o.squares, true, false); f(o.factor, false, true);
+  if (o.scaler) f(o.scaler, true, true);
+}
 template <class F> void touch(const Adam& o, F f) {
   f(o.grad, true, false); f(o.master, true, true); f(o.m, true, true); f(o.v, true, true); f(o.param, false, true);
   if (o.factor) f(o.factor, true, false);
+  if (o.scaler) f(o.scaler, true, false);
 }
 // clang-format on
 

@@ -38,6 +38,10 @@ struct Knobs {
   int accumulation = 1;        ///< micro-batches per step
   float clip = 0;              ///< largest gradient norm; 0: no clipping
   AdamRule adam;
+  bool decays_matrices_only = false;  ///< weight decay spares vectors: biases, norms
+  LrSchedule schedule;
+  LossScale loss_scale;
+  int shards = 0;              ///< ranks that share one copy, for schemes that replicate their shards; 0: all
   Edge omitted = Edge::count;  ///< for tests: an event edge that is left out
 };
 
@@ -64,16 +68,23 @@ struct ThetaPiece {
   std::vector<float> values;
 };
 
+/// What a rank's step leaves on the host.
+struct StepReport {
+  std::vector<float> loss;    ///< one number
+  std::vector<float> scaler;  ///< with loss scaling: {scale, good steps, updates} after the step
+};
+
 class Scheme {
  public:
   virtual ~Scheme() = default;
   /// Once, before the first step: allocates and fills the bands.
   virtual void bind(Rank&) = 0;
-  /// One training step; `loss` receives this rank's loss, valid after the device's next synchronize.
-  virtual void run_step(int step, std::vector<float>& loss) = 0;
+  /// One training step; the report is valid after the device's next synchronize.
+  virtual void run_step(int step, StepReport&) = 0;
   /// After the last step: downloads what this rank owns of the fp32 parameters. Blocks.
   virtual std::vector<ThetaPiece> theta() = 0;
   virtual const std::vector<Unit>& units() const = 0;
+  virtual const Mesh& mesh() const = 0;
   /// Which bands a rank keeps only its slice of: the input of the closed forms.
   virtual ShardSet shard() const = 0;
 };

@@ -36,7 +36,7 @@ Work work(const Op& op) {
   return std::visit([](const auto& o) { return work(o); }, op);
 }
 
-double peak(const Gpu& gpu, Dtype type) { return type == Dtype::fp32 ? gpu.fp32_flops : gpu.bf16_flops; }
+double peak(const Gpu& gpu, Dtype type) { return type == Dtype::fp32 ? gpu.fp32_flops : gpu.bf16_flops; }  // fp16 runs as bf16 does
 
 }  // namespace
 

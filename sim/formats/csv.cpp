@@ -26,13 +26,15 @@ std::string number_text(double value) {
   return {text, end};
 }
 
-void write_steps_header(std::ostream& out) { out << "scheme,step,loss,begin_seconds,end_seconds\n"; }
+void write_steps_header(std::ostream& out) { out << "scheme,step,loss,begin_seconds,end_seconds,loss_scale,skipped\n"; }
 
 void write_steps(std::ostream& out, const std::string& scheme, const std::vector<double>& losses, const std::vector<double>& begin,
-                 const std::vector<double>& end) {
+                 const std::vector<double>& end, const std::vector<float>& loss_scales, const std::vector<float>& updates) {
   for (std::size_t step = 0; step < end.size(); ++step)
     out << field(scheme) << ',' << step << ',' << (step < losses.size() ? number_text(losses[step]) : "") << ','
-        << number_text(begin[step]) << ',' << number_text(end[step]) << '\n';
+        << number_text(begin[step]) << ',' << number_text(end[step]) << ','
+        << (step < loss_scales.size() ? number_text(double(loss_scales[step])) : "") << ','
+        << (step < updates.size() ? (updates[step] == (step ? updates[step - 1] : 0.f) ? "1" : "0") : "") << '\n';
 }
 
 void write_memory_header(std::ostream& out) { out << "rank,seconds,band,unit,cause,bytes,held_in_band,held\n"; }

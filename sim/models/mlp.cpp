@@ -22,7 +22,8 @@ Tensor Mlp::bias(int module, Tensor flat) const {
   return flat.slice(shape_.widths[module] * shape_.widths[module + 1], shape_.widths[module + 1]);
 }
 
-void Mlp::begin_step(int) {
+void Mlp::begin_step(int, Tensor scaler) {
+  scaler_ = scaler;
   loss_ = hold(Band::workspace, one, one, Dtype::fp32);
   device_.launch(lane, Fill{*loss_, 0.f});
 }
@@ -45,7 +46,7 @@ void Mlp::forward(int m, Tensor params) {
     return;
   }
   gradient_ = hold(Band::workspace, shape_.rows, shape_.widths.back(), shape_.type);
-  device_.launch(lane, MseLoss{*y, *target_, *gradient_, *loss_, shape_.micro_batches});
+  device_.launch(lane, MseLoss{*y, *target_, *gradient_, *loss_, scaler_, shape_.micro_batches});
   output_ = std::move(y);
 }
 

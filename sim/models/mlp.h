@@ -23,7 +23,7 @@ class Mlp : public Model {
 
   int modules() const override { return int(layouts_.size()); }
   const Layout& layout(int module) const override { return layouts_[module]; }
-  void begin_step(int step) override;
+  void begin_step(int step, Tensor scaler) override;
   void load(int step, int micro_batch) override;
   void forward(int module, Tensor params) override;
   void backward(int module, Tensor params, Tensor grads, bool accumulate) override;
@@ -40,6 +40,7 @@ class Mlp : public Model {
   std::vector<Layout> layouts_;
   std::vector<Held> inputs_;  // inputs_[m]: what module m was given; kept for its backward
   Held output_, target_, gradient_, loss_;
+  Tensor scaler_;
   std::vector<float> x_, y_;
 };
 

@@ -20,18 +20,20 @@ std::int64_t real(Dim dim) { return Real::of(dim); }
 std::int64_t size(const Tensor& tensor) { return real(tensor.count()); }
 Matrix matrix(const Tensor& tensor) { return {data(tensor), real(tensor.rows), real(tensor.cols)}; }
 
-void round_to_type(const Tensor& tensor) {
-  if (tensor.dtype() == Dtype::fp32) return;
-  float* x = data(tensor);
-  for (std::int64_t i = 0, n = size(tensor); i < n; ++i) x[i] = to_bf16(x[i]);
+void round_all(Dtype type, float* x, std::int64_t n) {
+  if (type == Dtype::fp32) return;
+  with_rounding(type, [&](auto round) {
+    for (std::int64_t i = 0; i < n; ++i) x[i] = round(x[i]);
+  });
 }
+
+void round_to_type(const Tensor& tensor) { round_all(tensor.dtype(), data(tensor), size(tensor)); }
 
 template <class A, class B>
 void multiply(const A& a, const B& b, const Tensor& out, bool accumulate) {
   if (accumulate) {  // compute, then add: the product's own order of sums does not depend on what is there
     Eigen::Matrix<float, Eigen::Dynamic, Eigen::Dynamic, Eigen::RowMajor> product = a * b;
-    if (out.dtype() != Dtype::fp32)  // what is added is what would have been stored
-      for (std::int64_t i = 0; i < product.size(); ++i) product.data()[i] = to_bf16(product.data()[i]);
+    round_all(out.dtype(), product.data(), product.size());  // what is added is what would have been stored
     matrix(out) += product;
   } else {
     matrix(out).noalias() = a * b;
@@ -89,7 +91,7 @@ void host(const MseLoss& o) {
   if (n == 0) return;
   const float *pred = data(o.pred), *target = data(o.target);
   float* dpred = data(o.dpred);
-  const float scale = float(2.0 / double(n));
+  const float scale = float(2.0 / double(n)) * (o.scaler ? *data(o.scaler) : 1.f);
   double sum = 0;
   for (std::int64_t i = 0; i < n; ++i) {
     const float difference = pred[i] - target[i];
@@ -103,8 +105,10 @@ void host(const MseLoss& o) {
 void host(const Copy& o) {
   const float* from = data(o.from);
   float* to = data(o.to);
-  const Dtype type = o.to.dtype();
-  for (std::int64_t i = 0, n = size(o.from); i < n; ++i) to[i] = rounded(type, from[i]);
+  const std::int64_t n = size(o.from);
+  with_rounding(o.to.dtype(), [&](auto round) {
+    for (std::int64_t i = 0; i < n; ++i) to[i] = round(from[i]);
+  });
 }
 
 void host(const Add& o) {
@@ -132,22 +136,37 @@ void host(const ClipFactor& o) {
   const float* squares = data(o.squares);
   float sum = 0;
   for (std::int64_t k = 1; k <= n; ++k) sum += squares[k % n];  // from member 1 to member 0, as the ring sums chunk 0
-  const float norm = o.unscale * std::sqrt(sum);
-  *data(o.factor) = norm > o.limit ? o.limit / norm : 1.f;
+  float* scaler = o.scaler ? data(o.scaler) : nullptr;          // scale, good steps, updates
+  const float scale = scaler ? scaler[0] : 1.f;
+  const float norm = o.unscale / scale * std::sqrt(sum);
+  const bool skips = o.rule.dynamic && !std::isfinite(sum);
+  data(o.factor)[0] = (o.limit > 0 && norm > o.limit ? o.limit / norm : 1.f) / scale;
+  data(o.factor)[1] = skips ? 1.f : 0.f;
+  if (!scaler) return;
+  if (skips) {
+    scaler[0] = scale * o.rule.backoff;
+    scaler[1] = 0.f;
+    return;
+  }
+  scaler[1] += 1.f, scaler[2] += 1.f;
+  if (o.rule.dynamic && scaler[1] == float(o.rule.growth_interval)) scaler[0] = scale * o.rule.growth, scaler[1] = 0.f;
 }
 
 void host(const Adam& o) {
+  const std::int64_t n = size(o.grad);
+  if (n == 0) return;
+  const float* factor = o.factor ? data(o.factor) : nullptr;  // multiplier, skips
+  if (factor && factor[1] != 0.f) return;
   const AdamRule& rule = o.rule;
   const float step_size = rule.lr, decay = rule.weight_decay;
-  const float correction1 = float(1.0 - std::pow(double(rule.beta1), o.t));
-  const float correction2 = float(1.0 - std::pow(double(rule.beta2), o.t));
-  const float factor = o.factor && size(o.factor) ? *data(o.factor) : 1.f;
-  const float scale = o.unscale * factor;
+  const double t = o.scaler ? double(data(o.scaler)[2]) : o.t;
+  const float correction1 = float(1.0 - std::pow(double(rule.beta1), t));
+  const float correction2 = float(1.0 - std::pow(double(rule.beta2), t));
+  const float scale = factor ? o.unscale * factor[0] : o.unscale;
   const bool coupled = decay != 0.f && !rule.decoupled;
   const float shrink = rule.decoupled ? 1.f - step_size * decay : 1.f;
   const float* grad = data(o.grad);
   float *master = data(o.master), *m = data(o.m), *v = data(o.v), *param = data(o.param);
-  const std::int64_t n = size(o.grad);
   for (std::int64_t i = 0; i < n; ++i) {
     float g = grad[i] * scale;
     if (coupled) g += decay * master[i];
@@ -155,8 +174,10 @@ void host(const Adam& o) {
     v[i] = rule.beta2 * v[i] + (1.f - rule.beta2) * g * g;
     master[i] = shrink * master[i] - step_size * (m[i] / correction1) / (std::sqrt(v[i] / correction2) + rule.eps);
   }
-  if (param != master)
-    for (std::int64_t i = 0; i < n; ++i) param[i] = rounded(o.param.dtype(), master[i]);
+  if (param == master) return;
+  with_rounding(o.param.dtype(), [&](auto round) {
+    for (std::int64_t i = 0; i < n; ++i) param[i] = round(master[i]);
+  });
 }
 
 }  // namespace

@@ -1,5 +1,5 @@
 // Host arithmetic: what each op computes, on host memory. Numbers are stored as floats whatever their type; a bf16 tensor holds
-// floats that are rounded to bf16. The same bits on every backend that uses it.
+// floats that are rounded to bf16, an fp16 tensor floats that are rounded to half precision. The same bits on every backend that uses it.
 #pragma once
 #include <bit>
 #include <cstdint>
@@ -24,7 +24,16 @@ inline float to_bf16(float x) {  // without a branch, so that loops over it beco
   const std::uint32_t quiet = (bits & 0xffff0000u) | 0x00400000u;  // of a NaN: the sum above could carry it into infinity
   return std::bit_cast<float>(x != x ? quiet : nearest);
 }
-inline float rounded(Dtype type, float x) { return type == Dtype::fp32 ? x : to_bf16(x); }
+/// Nearest IEEE half precision, ties to even, as a float: above 65504 it becomes infinite.
+inline float to_fp16(float x) { return float(_Float16(x)); }
+inline float rounded(Dtype type, float x) { return type == Dtype::fp32 ? x : type == Dtype::bf16 ? to_bf16(x) : to_fp16(x); }
+/// f(round) with the type's rounding as a function object: one branch outside the loop over numbers, none inside.
+template <class F>
+void with_rounding(Dtype type, F f) {
+  if (type == Dtype::fp32) f([](float x) { return x; });
+  else if (type == Dtype::bf16) f([](float x) { return to_bf16(x); });
+  else f([](float x) { return to_fp16(x); });
+}
 
 /// Storage for `count` real floats, 64-byte aligned and filled with NaN; null for none.
 void* allocate(Dim count);

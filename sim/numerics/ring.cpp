@@ -35,10 +35,9 @@ Chunk chunk(const Tensor& whole, int n, int c) {
 }
 
 void add_hop(Dtype type, const float* mine, float* sum, std::int64_t count) {
-  if (type == Dtype::fp32)
-    for (std::int64_t i = 0; i < count; ++i) sum[i] = mine[i] + sum[i];
-  else
-    for (std::int64_t i = 0; i < count; ++i) sum[i] = to_bf16(mine[i] + sum[i]);
+  with_rounding(type, [&](auto round) {
+    for (std::int64_t i = 0; i < count; ++i) sum[i] = round(mine[i] + sum[i]);
+  });
 }
 
 void poison_foreign_slices(const Collective& collective) {

@@ -48,7 +48,7 @@ std::string scenario_text(const std::string& more) {
 
 SchemeResult made_by_hand(const std::string& scheme) {
   SchemeResult result;
-  result.scheme = scheme, result.backend = "simgrid", result.world = 2, result.steps = 2;
+  result.scheme = scheme, result.backend = "simgrid", result.world = 2, result.shards = scheme == "dp" ? 1 : 2, result.steps = 2;
   result.parameters = 100, result.unit_parameters = {100};
   for (int r = 0; r < 2; ++r) {
     RankResult rank;

@@ -46,8 +46,8 @@ TEST_CASE("a run leaves the promised files, and nothing beside them") {
   CHECK(entries(scratch / "deep/er") == 1);
   CHECK(formats::read_npy(scratch / "deep/er/out/dp/theta_final.npy", 1).values == std::vector<float>(100, 0.5f));
   CHECK(scratch.read("deep/er/out/steps.csv") ==
-        "scheme,step,loss,begin_seconds,end_seconds\n"
-        "dp,0,1,0,2\ndp,1,0.75,2,4\nzero1,0,1,0,2\nzero1,1,0.75,2,4\n");
+        "scheme,step,loss,begin_seconds,end_seconds,loss_scale,skipped\n"
+        "dp,0,1,0,2,,\ndp,1,0.75,2,4,,\nzero1,0,1,0,2,,\nzero1,1,0.75,2,4,,\n");
   CHECK(scratch.read("deep/er/out/dp/links.csv") == "link,bytes\nwire,1600\n");
 }
 

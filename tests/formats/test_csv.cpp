@@ -21,10 +21,13 @@ TEST_CASE("steps.csv has a row per step, and an empty loss without numerics") {
   formats::write_steps(out, "dp", {0.5, 0.25}, {0, 1}, {1, 2});
   formats::write_steps(out, "a,b", {}, {0}, {1.5});
   CHECK(out.str() ==
-        "scheme,step,loss,begin_seconds,end_seconds\n"
-        "dp,0,0.5,0,1\n"
-        "dp,1,0.25,1,2\n"
-        "\"a,b\",0,,0,1.5\n");
+        "scheme,step,loss,begin_seconds,end_seconds,loss_scale,skipped\n"
+        "dp,0,0.5,0,1,,\n"
+        "dp,1,0.25,1,2,,\n"
+        "\"a,b\",0,,0,1.5,,\n");
+  out.str("");
+  formats::write_steps(out, "dp", {0.5, 0.25, 0.1}, {0, 1, 2}, {1, 2, 3}, {8, 4, 4}, {1, 1, 2});
+  CHECK(out.str() == "dp,0,0.5,0,1,8,0\ndp,1,0.25,1,2,4,1\ndp,2,0.1,2,3,4,0\n");
 }
 
 TEST_CASE("memory.csv is in time order and sums what is held") {

@@ -27,13 +27,14 @@ std::vector<Op> all_ops(Workbench& b, std::int64_t n, Dtype type) {
   ops.push_back(SumRows{b.matrix(5, n, type), b.vector(n, type), true});
   ops.push_back(Tanh{b.vector(n, type), b.vector(n, type)});
   ops.push_back(TanhBackward{b.vector(n, type), b.vector(n, type)});
-  ops.push_back(MseLoss{b.vector(n, type), b.vector(n, type), b.vector(n, type), b.vector(1), 2});
+  ops.push_back(MseLoss{b.vector(n, type), b.vector(n, type), b.vector(n, type), b.vector(1), {}, 2});
   ops.push_back(Copy{b.vector(n), b.vector(n, type)});
   ops.push_back(Add{b.vector(n, type), b.vector(n, type)});
   ops.push_back(Fill{b.vector(n, type), 0.3f});
   ops.push_back(SumSquares{b.vector(n, type), b.vector(1)});
-  ops.push_back(ClipFactor{b.squares(n), b.vector(1), 0.1f, 0.5f});
-  ops.push_back(Adam{b.vector(n, type), b.vector(1), b.vector(n), b.vector(n), b.squares(n), b.vector(n, type), rule, 0.25f, 3});
+  ops.push_back(ClipFactor{b.squares(n), b.vector(2), b.squares(3), 0.1f, 0.5f, LossScale{}});
+  ops.push_back(
+      Adam{b.vector(n, type), b.vector(std::vector<float>(2, 0.f)), {}, b.vector(n), b.vector(n), b.squares(n), b.vector(n, type), rule, 0.25f, 3});
   return ops;
 }
 
@@ -73,7 +74,7 @@ TEST_CASE("Adam on two slices gives the bits of Adam on the whole") {
       const Tensor grad = bench.vector(64), master = bench.vector(64), m = bench.vector(64), v = bench.squares(64);
       for (auto [begin, count] : slices) {
         auto cut = [b = dim(begin), c = dim(count)](Tensor t) { return t.slice(b, c); };
-        numerics::run(Adam{cut(grad), {}, cut(master), cut(m), cut(v), cut(master), AdamRule{}, 0.5f, 2});
+        numerics::run(Adam{cut(grad), {}, {}, cut(master), cut(m), cut(v), cut(master), AdamRule{}, 0.5f, 2});
       }
     };
     run(whole, {{0, 64}});

@@ -2,6 +2,7 @@
 #include <doctest/doctest.h>
 
 #include <cmath>
+#include <limits>
 #include <functional>
 
 #include "numerics/buffer.h"
@@ -159,7 +160,7 @@ TEST_CASE("the loss is the mean square over micro-batches, and its gradient does
       sum += (double(p[i]) - t[i]) * (double(p[i]) - t[i]);
       gradient.push_back(2 * (double(p[i]) - t[i]) / double(n));
     }
-    numerics::run(MseLoss{pred, target, dpred, loss, 3});
+    numerics::run(MseLoss{pred, target, dpred, loss, {}, 3});
     check_close(values(loss), {n ? 0.5 + sum / double(n) / 3 : 0.5}, Dtype::fp32);
     check_close(values(dpred), gradient, type);
     CHECK(bench.margins_untouched());
@@ -207,24 +208,24 @@ TEST_CASE("squares are summed on top of what is there") {
 
 TEST_CASE("the clip factor brings the norm to its limit, and leaves smaller norms alone") {
   Workbench bench;
-  const Tensor squares = bench.vector({9.f, 16.f, 0.f, 0.f}), factor = bench.vector(1);
-  numerics::run(ClipFactor{squares, factor, 2.5f, 1.f});  // norm 5
-  CHECK(values(factor) == std::vector<float>{0.5f});
-  numerics::run(ClipFactor{squares, factor, 2.5f, 0.25f});  // norm 1.25
-  CHECK(values(factor) == std::vector<float>{1.f});
-  numerics::run(ClipFactor{squares, factor, 5.f, 1.f});  // exactly at the limit
-  CHECK(values(factor) == std::vector<float>{1.f});
+  const Tensor squares = bench.vector({9.f, 16.f, 0.f, 0.f}), factor = bench.vector(2);
+  numerics::run(ClipFactor{squares, factor, {}, 2.5f, 1.f, LossScale{}});  // norm 5
+  CHECK(values(factor) == std::vector<float>{0.5f, 0.f});
+  numerics::run(ClipFactor{squares, factor, {}, 2.5f, 0.25f, LossScale{}});  // norm 1.25
+  CHECK(values(factor) == std::vector<float>{1.f, 0.f});
+  numerics::run(ClipFactor{squares, factor, {}, 5.f, 1.f, LossScale{}});  // exactly at the limit
+  CHECK(values(factor) == std::vector<float>{1.f, 0.f});
 }
 
 TEST_CASE("the squares of a norm are summed from member 1 around to member 0, as the ring sums chunk 0") {
   Workbench bench;
   // In fp32, 2^24 + 1 + 1 = 2^24, but 1 + 1 + 2^24 = 2^24 + 2.
   const float big = 1 << 24;
-  const Tensor factor = bench.vector(1);
-  numerics::run(ClipFactor{bench.vector({big, 1.f, 1.f}), factor, 1.f, 1.f});
-  CHECK(values(factor) == std::vector<float>{1.f / std::sqrt(big + 2.f)});
-  numerics::run(ClipFactor{bench.vector({1.f, big, 1.f}), factor, 1.f, 1.f});
-  CHECK(values(factor) == std::vector<float>{1.f / std::sqrt(big)});
+  const Tensor factor = bench.vector(2);
+  numerics::run(ClipFactor{bench.vector({big, 1.f, 1.f}), factor, {}, 1.f, 1.f, LossScale{}});
+  CHECK(values(factor) == std::vector<float>{1.f / std::sqrt(big + 2.f), 0.f});
+  numerics::run(ClipFactor{bench.vector({1.f, big, 1.f}), factor, {}, 1.f, 1.f, LossScale{}});
+  CHECK(values(factor) == std::vector<float>{1.f / std::sqrt(big), 0.f});
 }
 
 TEST_CASE("Adam moves as its formula says: moments, bias correction, eps outside the root, both decays, the factor") {
@@ -239,7 +240,7 @@ TEST_CASE("Adam moves as its formula says: moments, bias correction, eps outside
           Workbench bench(11);
           const Tensor grad = bench.vector(n, type), master = bench.vector(n), m = bench.vector(n), v = bench.squares(n);
           const Tensor param = type == Dtype::fp32 ? master : bench.vector(n, type);
-          const Tensor factor = how & 4 ? bench.vector(std::vector<float>{0.5f}) : Tensor{};
+          const Tensor factor = how & 4 ? bench.vector(std::vector<float>{0.5f, 0.f}) : Tensor{};
           const auto g0 = values(grad), w0 = values(master), m0 = values(m), v0 = values(v);
           std::vector<double> w, moment, second;
           for (std::int64_t i = 0; i < n; ++i) {
@@ -253,7 +254,7 @@ TEST_CASE("Adam moves as its formula says: moments, bias correction, eps outside
             const double root = std::sqrt(second.back() / (1 - std::pow(double(rule.beta2), t)));
             w.push_back(next - rule.lr * first / (root + rule.eps));
           }
-          numerics::run(Adam{grad, factor, master, m, v, param, rule, 0.25f, t});
+          numerics::run(Adam{grad, factor, {}, master, m, v, param, rule, 0.25f, t});
           check_close(values(m), moment, Dtype::fp32);
           check_close(values(v), second, Dtype::fp32);
           check_close(values(master), w, Dtype::fp32, 4);
@@ -261,4 +262,49 @@ TEST_CASE("Adam moves as its formula says: moments, bias correction, eps outside
           check_equal(values(param), {stored.begin(), stored.end()}, type);
           CHECK(bench.margins_untouched());
         }
+}
+
+TEST_CASE("the scaler's gradient is scaled, and divided out again before the norm meets its limit") {
+  Workbench bench;
+  const Tensor pred = bench.vector({1.f, 3.f}), target = bench.vector({0.f, 0.f}), dpred = bench.vector(2);
+  const Tensor loss = bench.vector(std::vector<float>{0.f}), scaler = bench.vector({8.f, 0.f, 0.f}), factor = bench.vector(2);
+  numerics::run(MseLoss{pred, target, dpred, loss, scaler, 1});
+  CHECK(values(dpred) == std::vector<float>{8.f, 24.f});  // 2 (pred - target) / 2, times 8
+  CHECK(values(loss) == std::vector<float>{5.f});         // the loss itself is not scaled
+  const LossScale fixed{.on = true, .dynamic = false, .initial = 8.f};
+  numerics::run(ClipFactor{bench.vector({64.f * 9.f, 64.f * 16.f}), factor, scaler, 2.5f, 1.f, fixed});
+  CHECK(values(factor) == std::vector<float>{0.5f / 8.f, 0.f});  // the norm is 5 without the scale
+  CHECK(values(scaler) == std::vector<float>{8.f, 1.f, 1.f});
+}
+
+TEST_CASE("a dynamic scaler halves its scale and skips where a sum is not finite, and doubles after its interval") {
+  Workbench bench;
+  const float infinity = std::numeric_limits<float>::infinity();
+  const LossScale dynamic{.on = true, .dynamic = true, .initial = 8.f, .growth_interval = 2};
+  const Tensor scaler = bench.vector({8.f, 1.f, 5.f}), factor = bench.vector(2);
+  numerics::run(ClipFactor{bench.vector({1.f, infinity}), factor, scaler, 0.f, 1.f, dynamic});
+  CHECK(values(factor)[1] == 1.f);
+  CHECK(values(scaler) == std::vector<float>{4.f, 0.f, 5.f});  // no update
+  auto number = [&](float x) { return bench.vector(std::vector<float>{x}); };
+  const Tensor grad = number(1), w = number(2), m = number(3), v = number(4);
+  numerics::run(Adam{grad, factor, scaler, w, m, v, w, AdamRule{}, 1.f, 9});
+  CHECK(values(w) == std::vector<float>{2.f});
+  CHECK(values(m) == std::vector<float>{3.f});
+  for (float expected : {4.f, 8.f}) {  // two good steps
+    numerics::run(ClipFactor{bench.vector({1.f, 1.f}), factor, scaler, 0.f, 1.f, dynamic});
+    CHECK(values(scaler)[0] == expected);
+    CHECK(values(factor)[1] == 0.f);
+  }
+  CHECK(values(scaler)[2] == 7.f);
+}
+
+TEST_CASE("fp16 rounds to nearest even, overflows to infinity above 65504 and keeps NaN") {
+  CHECK(numerics::to_fp16(65504.f) == 65504.f);
+  CHECK(numerics::to_fp16(65519.f) == 65504.f);
+  CHECK(std::isinf(numerics::to_fp16(65520.f)));
+  CHECK(numerics::to_fp16(2049.f) == 2048.f);  // a tie: to even
+  CHECK(numerics::to_fp16(2051.f) == 2052.f);
+  CHECK(numerics::to_fp16(5.9604645e-8f) == 5.9604645e-8f);  // the smallest denormal
+  CHECK(numerics::to_fp16(2.9e-8f) == 0.f);
+  CHECK(std::isnan(numerics::to_fp16(std::numeric_limits<float>::quiet_NaN())));
 }

@@ -33,7 +33,7 @@ Trained train(const Job& job) {
 
   Trained trained;
   trained.ranks.resize(job.world);
-  std::vector<std::vector<std::vector<float>>> losses(job.world, std::vector<std::vector<float>>(job.steps));
+  std::vector<std::vector<StepReport>> reports(job.world, std::vector<StepReport>(job.steps));
   std::vector<std::vector<ThetaPiece>> pieces(job.world);
   std::vector<std::vector<Unit>> units(job.world);
   ThreadsBackend backend(job.backend);
@@ -48,7 +48,7 @@ Trained train(const Job& job) {
     const auto scheme = entry->make();
     Rank rank{device, fabric, model, job.knobs, theta0, job.scheme, me, job.world};
     scheme->bind(rank);
-    for (int step = 0; step < job.steps; ++step) scheme->run_step(step, losses[me][step]);
+    for (int step = 0; step < job.steps; ++step) scheme->run_step(step, reports[me][step]);
     device.synchronize();
     trained.ranks[me].resident_bytes = device.ledger().held();
     trained.ranks[me].resident_state_bytes =
@@ -62,7 +62,8 @@ Trained train(const Job& job) {
     rank.traffic_bytes = device.recorder().traffic_bytes(), rank.control_bytes = device.recorder().control_bytes();
     rank.peak_bytes = device.ledger().peak().bytes;
     rank.spans = device.recorder().spans();
-    for (const auto& loss : losses[me]) trained.losses.insert(trained.losses.end(), loss.begin(), loss.end());
+    for (const StepReport& report : reports[me])
+      trained.losses.insert(trained.losses.end(), report.loss.begin(), report.loss.end());
   }
   trained.units = units[0];
   if (numerics) trained.theta = numerics::assembled_theta(trained.units, pieces);
