@@ -98,7 +98,7 @@ function(shardsim_add_tests program)
 endfunction()
 
 # shardsim_add_python_tests(<name> <file> [NEEDS_PROGRAM <pattern>]): each test method of a unittest file becomes a CTest test.
-# Methods that match the pattern are left out where the program is not built.
+# Methods that match the pattern are left out where the program is not built, and get the label `matrix`.
 function(shardsim_add_python_tests name file)
   cmake_parse_arguments(PARSE_ARGV 2 arg "" "NEEDS_PROGRAM" "")
   set_property(DIRECTORY APPEND PROPERTY CMAKE_CONFIGURE_DEPENDS ${CMAKE_CURRENT_SOURCE_DIR}/${file})
@@ -107,14 +107,18 @@ function(shardsim_add_python_tests name file)
   file(STRINGS ${file} methods REGEX "^    def test_")
   foreach(method IN LISTS methods)
     string(REGEX REPLACE "^    def (test_[a-z0-9_]+).*" "\\1" method ${method})
-    if(arg_NEEDS_PROGRAM AND method MATCHES "${arg_NEEDS_PROGRAM}" AND NOT SHARDSIM_SIMGRID)
-      continue()
+    set(labels ${name})
+    if(arg_NEEDS_PROGRAM AND method MATCHES "${arg_NEEDS_PROGRAM}")
+      if(NOT SHARDSIM_SIMGRID)
+        continue()
+      endif()
+      list(APPEND labels matrix)
     endif()
     string(REGEX REPLACE "^test_" "" sentence ${method})
     string(REPLACE "_" " " sentence ${sentence})
     add_test(NAME "${name}: ${sentence}" WORKING_DIRECTORY ${PROJECT_SOURCE_DIR}
       COMMAND ${SHARDSIM_PYTHON} ${CMAKE_CURRENT_SOURCE_DIR}/${file} ${class}.${method})
-    set_tests_properties("${name}: ${sentence}" PROPERTIES LABELS ${name} TIMEOUT 600
+    set_tests_properties("${name}: ${sentence}" PROPERTIES LABELS "${labels}" TIMEOUT 600
       ENVIRONMENT "SHARDSIM_PROGRAM=${PROJECT_BINARY_DIR}/shardsim;PYTHONDONTWRITEBYTECODE=1")
   endforeach()
 endfunction()

@@ -25,7 +25,6 @@ using namespace shardsim;
 
 namespace {
 
-
 // ---- measuring
 
 struct Measured {
@@ -43,9 +42,7 @@ Measured in_a_process(const std::function<double()>& f) {
     try {
       const double answer = f();
       status = write(ends[1], &answer, sizeof answer) == sizeof answer ? 0 : 1;
-    } catch (const std::exception& error) {
-      std::fprintf(stderr, "bench: %s\n", error.what());
-    }
+    } catch (const std::exception& error) { std::fprintf(stderr, "bench: %s\n", error.what()); }
     _exit(status);
   }
   close(ends[1]);
@@ -269,11 +266,16 @@ double product(int m, int n, int k, bool ta, bool tb) {
       if (values) std::copy_n(values, std::size_t(rows) * cols, numerics::data(view));
       return view;
     };
-    const Matmul op{tensor(int(a.rows()), int(a.cols()), a.data()), tensor(int(b.rows()), int(b.cols()), b.data()),
-                    tensor(m, n, nullptr), ta, tb, false};
+    Matmul op{};
+    op.a = tensor(int(a.rows()), int(a.cols()), a.data());
+    op.b = tensor(int(b.rows()), int(b.cols()), b.data());
+    op.out = tensor(m, n, nullptr);
+    op.ta = ta, op.tb = tb;
     return best_seconds([&] { numerics::run(op); });
   });
-  std::printf("%5d x %5d x %5d %-4s %12.1f %12.1f %12.2f\n", m, n, k, ta ? "a^T" : tb ? "b^T" : "", 1e-9 * flops / eigen.answer,
+  const char* transposed = ta ? "a^T" : "";
+  if (tb) transposed = "b^T";
+  std::printf("%5d x %5d x %5d %-4s %12.1f %12.1f %12.2f\n", m, n, k, transposed, 1e-9 * flops / eigen.answer,
               1e-9 * flops / ours.answer, eigen.answer / ours.answer);
   return flops / eigen.answer;
 }
@@ -283,11 +285,11 @@ void share_of_arithmetic(double eigen_flops_per_second) {
   constexpr int world = 2;
   auto seconds = [&](bool numerics) {
     training.numerics = numerics;
-    return per_repetition(3, [&](int steps) {
-             return simulate(Fidelity::coupled, world, numerics,
-                             [&](Device& device, Fabric& fabric) { training(device, fabric, world, steps); });
-           })
-        .cpu_seconds;
+    auto steps = [&](int steps) {
+      return simulate(Fidelity::coupled, world, numerics,
+                      [&](Device& device, Fabric& fabric) { training(device, fabric, world, steps); });
+    };
+    return per_repetition(3, steps).cpu_seconds;
   };
   const double with = seconds(true), without = seconds(false);
   const double products = world * work_of_a_step(training, world).flops / eigen_flops_per_second;

@@ -120,21 +120,27 @@ Gpu facts_of(const std::string& file, const sg::Host& host) {
 void start_engine() {
   // One engine per process; it is never destroyed (SimGrid 3.32 cannot be restarted). Actors are small, arithmetic runs outside
   // them.
-  static char name[] = "shardsim", quiet[] = "--log=root.thres:error";
-  static char* arguments[] = {name, quiet, nullptr};
-  int count = 2;
+  std::vector<std::string> words{"shardsim",
+                                 "--log=root.thres:error",
+                                 "--cfg=network/model:CM02",
+                                 "--cfg=network/crosstraffic:0",
+                                 "--cfg=network/TCP-gamma:1e30",
+                                 "--cfg=network/latency-factor:0",
+                                 "--cfg=contexts/stack-size:256",
+                                 "--cfg=debug/verbose-exit:0"};
+#ifdef __SANITIZE_ADDRESS__
+  // AddressSanitizer does not know the stacks that SimGrid switches between; threads have stacks that it knows.
+  words.push_back("--cfg=contexts/factory:thread");
+#endif
+  std::vector<char*> arguments;
+  for (std::string& word : words) arguments.push_back(word.data());
+  int count = int(arguments.size());
+  arguments.push_back(nullptr);
   // SimGrid takes Ctrl-C for itself and would exit at once; whoever had it gets it back.
   struct sigaction interrupt {};
   sigaction(SIGINT, nullptr, &interrupt);
-  new sg::Engine(&count, arguments);
+  new sg::Engine(&count, arguments.data());
   sigaction(SIGINT, &interrupt, nullptr);
-  for (const char* setting : {"network/model:CM02", "network/crosstraffic:0", "network/TCP-gamma:1e30", "network/latency-factor:0",
-                              "contexts/stack-size:256", "debug/verbose-exit:0"})
-    sg::Engine::set_config(setting);
-#ifdef __SANITIZE_ADDRESS__
-  // AddressSanitizer does not know the stacks that SimGrid switches between; threads have stacks that it knows.
-  sg::Engine::set_config("contexts/factory:thread");
-#endif
 }
 
 /// Has SimGrid read the text, under a name that leaves no file behind if it ends the process.
