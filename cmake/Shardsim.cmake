@@ -1,4 +1,5 @@
 # The functions that the lists in sim/, schemes/ and tests/ are written in: one per kind of thing.
+include(ShardsimScheme)
 
 # shardsim_library(<name> FOLDER <folder> SOURCES <file>... [LINKS <target>...] [PRIVATE_LINKS <target>...])
 # The static library shardsim_<name> of one folder. A .cpp of the folder that the list forgets is reported, not passed over.
@@ -28,18 +29,6 @@ function(shardsim_library name)
   set_target_properties(${target} PROPERTIES EXPORT_NAME ${name})
   add_library(shardsim::${name} ALIAS ${target})
   install(TARGETS ${target} EXPORT shardsim-targets ARCHIVE DESTINATION ${CMAKE_INSTALL_LIBDIR})
-endfunction()
-
-# shardsim_add_scheme(<name> <Class> <header> "<summary>")
-# Adds a scheme to the built-in ones. The header is relative to schemes/; its text becomes part of the program.
-function(shardsim_add_scheme name class header summary)
-  set(path ${PROJECT_SOURCE_DIR}/schemes/${header})
-  file(READ ${path} text)
-  set_property(DIRECTORY APPEND PROPERTY CMAKE_CONFIGURE_DEPENDS ${path})
-  set_property(GLOBAL APPEND_STRING PROPERTY shardsim_scheme_includes "#include \"${header}\"\n")
-  set_property(GLOBAL APPEND_STRING PROPERTY shardsim_scheme_entries
-    "  registry.add({\"${name}\", \"${summary}\", R\"scheme(${text})scheme\",
-                []() -> std::unique_ptr<Scheme> { return std::make_unique<${class}>(); }});\n")
 endfunction()
 
 # Ends the list of schemes: writes built_in_schemes.cpp and makes the library shardsim_schemes of it.

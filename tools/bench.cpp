@@ -42,7 +42,9 @@ Measured in_a_process(const std::function<double()>& f) {
     try {
       const double answer = f();
       status = write(ends[1], &answer, sizeof answer) == sizeof answer ? 0 : 1;
-    } catch (const std::exception& error) { std::fprintf(stderr, "bench: %s\n", error.what()); }
+    } catch (const std::exception& error) {
+      std::fprintf(stderr, "bench: %s\n", error.what());
+    }
     _exit(status);
   }
   close(ends[1]);

@@ -23,7 +23,9 @@ double quantity(const YamlNode& node, Measure measure, const char* example) {
   if (number_in(text)) refuse(node, quoted(text) + " has no unit; write for example " + example);
   try {
     return parse_quantity(text, measure);
-  } catch (const std::invalid_argument& error) { refuse(node, error.what()); }
+  } catch (const std::invalid_argument& error) {
+    refuse(node, error.what());
+  }
 }
 
 }  // namespace

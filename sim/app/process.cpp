@@ -1,21 +1,25 @@
 // Process: fork, a pipe for the answer, an unnamed file for messages.
 #include "app/process.h"
 
+#include <sys/prctl.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
 #include <cerrno>
+#include <csignal>
 #include <cstdio>
 #include <stdexcept>
 
 namespace shardsim {
 namespace {
 
-std::string read_all(int descriptor) {
+std::string read_all(int descriptor, const std::function<void()>& on_signal = {}) {
   std::string text;
   char buffer[1 << 16];
-  for (ssize_t n; (n = read(descriptor, buffer, sizeof buffer)) > 0 || (n < 0 && errno == EINTR);)
+  for (ssize_t n; (n = read(descriptor, buffer, sizeof buffer)) > 0 || (n < 0 && errno == EINTR);) {
     if (n > 0) text.append(buffer, std::size_t(n));
+    else if (on_signal) on_signal();
+  }
   return text;
 }
 
@@ -29,7 +33,7 @@ void write_all(int descriptor, const std::string& text) {
 
 }  // namespace
 
-ProcessEnd run_in_process(const std::function<std::string(int)>& body) {
+ProcessEnd run_in_process(const std::function<std::string(int)>& body, const std::function<bool()>& interrupted) {
   int answer[2];
   std::FILE* messages = std::tmpfile();
   if (!messages || pipe(answer) != 0) throw std::runtime_error("cannot start a process: no temporary file or pipe to be had");
@@ -37,6 +41,7 @@ ProcessEnd run_in_process(const std::function<std::string(int)>& body) {
   const pid_t child = fork();
   if (child < 0) throw std::runtime_error("cannot start a process: fork failed");
   if (child == 0) {
+    prctl(PR_SET_PDEATHSIG, SIGKILL);
     close(answer[0]);
     std::string text = body(fileno(messages));
     text += '.';  // told apart from a process that died in the middle
@@ -46,7 +51,9 @@ ProcessEnd run_in_process(const std::function<std::string(int)>& body) {
   }
   close(answer[1]);
   ProcessEnd end;
-  end.answer = read_all(answer[0]);
+  end.answer = read_all(answer[0], [&] {
+    if (interrupted && interrupted()) kill(child, SIGINT);
+  });
   close(answer[0]);
   int status = 0;
   while (waitpid(child, &status, 0) < 0 && errno == EINTR) {}

@@ -13,7 +13,8 @@ struct ProcessEnd {
   std::string how;        ///< "exit code 1", "signal 11"
 };
 
-/// Forks, calls `body(messages)` in the child, and waits. `messages` is a descriptor for what should be read if the child dies.
-ProcessEnd run_in_process(const std::function<std::string(int messages)>& body);
+/// Forks, calls `body(messages)` in the child, and waits. `messages` is a descriptor for what should be read if the child dies. A
+/// signal that wakes this process is passed on as SIGINT once `interrupted` says so. The child does not outlive this process.
+ProcessEnd run_in_process(const std::function<std::string(int messages)>& body, const std::function<bool()>& interrupted = {});
 
 }  // namespace shardsim

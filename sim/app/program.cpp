@@ -11,6 +11,7 @@
 #include "app/expectations.h"
 #include "app/explain.h"
 #include "app/metrics.h"
+#include "app/plugins.h"
 #include "app/results_folder.h"
 #include "app/run.h"
 #include "app/scenario.h"
@@ -39,9 +40,9 @@ class ProgressLine {
   ~ProgressLine() { clear(); }
   Progress for_scheme(const std::string& scheme) {
     if (!shown_) return {};
-    return [this, scheme](int step, int steps, double seconds) {
+    dirty_ = true;  // on simgrid the line is written by another process
+    return [scheme](int step, int steps, double seconds) {
       std::fprintf(stderr, "\r\033[K%s: step %d of %d, %s", scheme.c_str(), step, steps, time_text(seconds).c_str());
-      dirty_ = true;
     };
   }
   void clear() {
@@ -66,8 +67,8 @@ int run(const RunOptions& options, const Registry& registry) {
       options.folder.empty() ? std::filesystem::path("results") / scenario.file.stem() : std::filesystem::path(options.folder);
   const ResultsFolder folder(place);
 
-  catch_interrupts();
   const TrainingSet set(scenario);
+  catch_interrupts();
   std::vector<SchemeResult> results;
   std::vector<formats::Figures> figures;
   ProgressLine progress(options.quiet);
@@ -82,15 +83,15 @@ int run(const RunOptions& options, const Registry& registry) {
     }
     if (stopped) break;
   }
-  if (!results.empty()) folder.write(scenario, results, figures);
-
   if (options.json) {
     formats::write_summary(std::cout, facts_of(scenario), figures);
   } else if (!options.quiet) {
     std::cout << table_text(scenario, results, figures, wants_colour());
-    if (!results.empty()) std::cout << "Results: " << place.string() << "\n";
   }
   std::cout.flush();
+  if (!results.empty()) folder.write(scenario, results, figures);  // after the table: a full disk does not take that too
+  if (!results.empty() && !options.json && !options.quiet) std::cout << "Results: " << place.string() << std::endl;
+  if (!std::cout) throw ScenarioError("standard output: cannot be written");
   if (stopped) {
     std::cerr << "interrupted; " << (results.empty() ? "nothing was finished" : "what was finished is in " + place.string())
               << "\n";
@@ -122,11 +123,13 @@ int list(const std::string& what, const Registry& registry) {
 
 }  // namespace
 
-int run_program(int argc, const char* const* argv, const Registry& registry) {
+int run_program(int argc, const char* const* argv, const Registry& built_in) {
   CLI::App app{"shardsim: a discrete-event cluster simulator for data-parallel training", "shardsim"};
   app.set_version_flag("--version", "shardsim " SHARDSIM_VERSION);
   app.require_subcommand(1);
-  app.footer("Exit codes: 0 fine, 1 an expectation was missed, 2 the input is wrong, 3 a scheme's program is illegal.");
+  app.footer(
+      "Exit codes: 0 fine, 1 an expectation was missed, 2 the input is wrong, 3 a scheme's program is illegal, "
+      "4 an error of shardsim's own, 130 interrupted.");
 
   RunOptions options;
   CLI::App* run_command = app.add_subcommand("run", "Run the schemes of a scenario; print the table and write the results");
@@ -140,15 +143,25 @@ int run_program(int argc, const char* const* argv, const Registry& registry) {
   run_command->add_flag("--json", options.json, "Print summary.json instead of the table");
 
   std::string scheme, listed;
+  std::vector<std::string> plugins;
   CLI::App* explain_command = app.add_subcommand("explain", "Show what a scheme keeps, moves and does, and its source");
   explain_command->add_option("SCHEME", scheme)->required();
   CLI::App* list_command = app.add_subcommand("list", "List what this program knows");
   list_command->add_option("WHAT", listed)->required()->check(CLI::IsMember({"schemes", "platforms", "models", "gpus"}));
 
+  for (CLI::App* command : {run_command, explain_command, list_command})
+    command->add_option("--plugin", plugins, "Load a scheme from a library, as in --plugin ./libmine.so; may be repeated")
+        ->type_name("FILE")
+        ->allow_extra_args(false);
+
   try {
     app.parse(argc, argv);
-  } catch (const CLI::ParseError& error) { return app.exit(error) == 0 ? fine : wrong_input; }
+  } catch (const CLI::ParseError& error) {
+    return app.exit(error) == 0 ? fine : wrong_input;
+  }
   try {
+    Registry registry = built_in;
+    load_plugins(plugins, registry);
     if (run_command->parsed()) return run(options, registry);
     return explain_command->parsed() ? explain(scheme, registry) : list(listed, registry);
   } catch (const ScenarioError& error) {

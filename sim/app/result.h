@@ -12,8 +12,8 @@
 namespace shardsim {
 
 struct RankResult {
-  std::vector<float> loss_scales;      ///< per step, in force after it; empty without loss scaling
-  std::vector<float> updates;          ///< per step, how many were not skipped so far; empty without loss scaling
+  std::vector<float> loss_scales;            ///< per step, in force after it; empty without loss scaling
+  std::vector<float> updates;                ///< per step, how many were not skipped so far; empty without loss scaling
   std::vector<float> losses;                 ///< per step; empty without numerics
   std::vector<double> step_begin, step_end;  ///< seconds from the start of the first step
   Peak peak, model_state_peak;
@@ -33,7 +33,7 @@ struct SchemeResult {
   int world = 1;
   int steps = 0;  ///< finished; fewer than asked when interrupted
   ShardSet shard;
-  int shards = 1;                      ///< ranks that share one copy of what is sharded
+  int shards = 1;                             ///< ranks that share one copy of what is sharded
   std::int64_t parameters = 0, padding = 0;   ///< charged elements; padding over all units
   std::vector<std::int64_t> unit_parameters;  ///< charged, without padding
   std::vector<RankResult> ranks;

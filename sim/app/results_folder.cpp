@@ -43,6 +43,7 @@ fs::path foreign_file(const fs::path& folder) {
   for (const fs::directory_entry& entry : fs::directory_iterator(folder)) {
     if (top.count(entry.path().filename())) continue;
     if (!entry.is_directory() || entry.is_symlink()) return entry.path();
+    if (!fs::exists(entry.path() / "trace.json")) return entry.path();  // no scheme's folder
     for (const fs::directory_entry& file : fs::directory_iterator(entry.path()))
       if (!inner.count(file.path().filename())) return file.path();
   }
@@ -122,6 +123,7 @@ ResultsFolder::ResultsFolder(const fs::path& wanted) : wanted_(wanted) {
   const char* remedy = "; choose another folder with -o";
   if (place_ == fs::current_path(error) || place_ == place_.root_path())
     refuse(wanted, std::string("is the folder you are in") + remedy);
+  if (fs::is_symlink(wanted, error) && !fs::exists(wanted, error)) refuse(wanted, std::string("is a link to nothing") + remedy);
   if (fs::exists(place_, error)) {
     if (!fs::is_directory(place_, error)) refuse(wanted, std::string("is a file") + remedy);
     if (::access(place_.c_str(), R_OK | X_OK) != 0) refuse(wanted, std::string("cannot be read") + remedy);
@@ -137,6 +139,7 @@ ResultsFolder::ResultsFolder(const fs::path& wanted) : wanted_(wanted) {
   while (!fs::exists(parent, error) && parent.has_relative_path()) parent = parent.parent_path();
   if (!fs::is_directory(parent, error)) refuse(wanted, parent.string() + " is a file" + remedy);
   if (::access(parent.c_str(), W_OK | X_OK) != 0) refuse(wanted, parent.string() + " is write-protected" + remedy);
+  if (place_.filename().string().size() > 200) refuse(wanted, std::string("has too long a name") + remedy);
 }
 
 void ResultsFolder::write(const Scenario& scenario, const std::vector<SchemeResult>& results,
@@ -156,6 +159,12 @@ void ResultsFolder::write(const Scenario& scenario, const std::vector<SchemeResu
 
     const fs::path old = place_.parent_path() / (mark + ".old");
     const bool replaces = fs::exists(place_);
+    if (const fs::path foreign = replaces ? foreign_file(place_) : fs::path(); !foreign.empty()) {  // came while we ran
+      const fs::path beside = place_.parent_path() / (place_.filename().string() + ".new");
+      fs::rename(cleanup.temporary, beside);
+      cleanup.done = true;
+      refuse(wanted_, "holds " + foreign.filename().string() + ", which no run wrote; the results are in " + beside.string());
+    }
     if (replaces) fs::rename(place_, old);
     try {
       fs::rename(cleanup.temporary, place_);
@@ -166,6 +175,7 @@ void ResultsFolder::write(const Scenario& scenario, const std::vector<SchemeResu
     cleanup.done = true;
     std::error_code error;
     fs::remove_all(old, error);
+    if (error) refuse(wanted_, "is written, but the earlier results could not be removed and lie in " + old.string());
   } catch (const fs::filesystem_error& error) {
     refuse(wanted_, "cannot be written: " + error.code().message());
   } catch (const ScenarioError& error) {

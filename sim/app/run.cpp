@@ -1,10 +1,14 @@
 // Run: a scheme's ranks, each with its model, its data and its books, on the backend that the scenario names.
 #include "app/run.h"
 
+#include <unistd.h>
+
 #include <algorithm>
 #include <csignal>
 #include <limits>
 #include <mutex>
+#include <new>
+#include <system_error>
 
 #include "app/archive.h"
 #include "app/process.h"
@@ -83,7 +87,8 @@ RankResult books_of(const Device& device, Ranks::Own& own, double start, bool re
   for (int step = 0; step < own.steps; ++step) {
     const StepReport& report = own.reports[step];
     if (numerics && !report.loss.empty()) result.losses.push_back(report.loss[0]);
-    if (numerics && !report.scaler.empty()) result.loss_scales.push_back(report.scaler[0]), result.updates.push_back(report.scaler[2]);
+    if (numerics && !report.scaler.empty())
+      result.loss_scales.push_back(report.scaler[0]), result.updates.push_back(report.scaler[2]);
     result.step_begin.push_back(own.begin[step] - start);
     result.step_end.push_back(own.end[step] - start);
   }
@@ -104,15 +109,28 @@ RankResult books_of(const Device& device, Ranks::Own& own, double start, bool re
 SchemeResult run_on(Backend& backend, const Scenario& scenario, const TrainingSet& set, const SchemeEntry& entry,
                     const Progress& progress) {
   Ranks ranks{scenario, entry, progress, set, {}, std::vector<Ranks::Own>(std::size_t(scenario.world))};
-  backend.run(scenario.world, [&ranks](Device& device, Fabric& fabric) {
+  const auto body = [&ranks](Device& device, Fabric& fabric) {
     const std::string where = "scheme '" + ranks.entry.name + "', rank " + std::to_string(device.rank()) + ", step ";
     auto step = [&] { return std::to_string(ranks.own[device.rank()].steps) + ": "; };
     try {
       train(ranks, device, fabric);
-    } catch (const IllegalStep& error) { throw IllegalStep(where + step() + error.what()); } catch (const ScenarioError&) {
+    } catch (const IllegalStep& error) {
+      throw IllegalStep(where + step() + error.what());
+    } catch (const ScenarioError&) {
       throw;
-    } catch (const std::exception& error) { throw IllegalStep(where + step() + "an exception came out of it: " + error.what()); }
-  });
+    } catch (const std::bad_alloc&) {
+      throw;
+    } catch (const std::exception& error) {
+      throw IllegalStep(where + step() + "an exception came out of it: " + error.what());
+    }
+  };
+  try {
+    backend.run(scenario.world, body);
+  } catch (const std::exception&) {
+    throw;
+  } catch (...) {
+    throw IllegalStep("scheme '" + entry.name + "': something came out of it that is no std::exception");
+  }
   const bool numerics = scenario.numerics != Numerics::off;
   SchemeResult result;
   result.scheme = entry.name, result.backend = scenario.backend, result.world = scenario.world;
@@ -135,28 +153,37 @@ SchemeResult run_on(Backend& backend, const Scenario& scenario, const TrainingSe
 }
 
 SchemeResult run_on_simgrid(const Scenario& scenario, const TrainingSet& set, const SchemeEntry& entry, const Progress& progress) {
-  enum Tag : char { result, illegal, scenario_error, other };
-  const ProcessEnd end = run_in_process([&](int messages) {
-    auto tagged = [](Tag tag, const std::string& text) { return char(tag) + text; };
-    try {
-      SimgridSettings settings;
-      settings.numerics = scenario.numerics != Numerics::off;
-      settings.checks_hazards = scenario.checks_hazards;
-      settings.recorded_ranks = scenario.recorded_ranks;
-      settings.fidelity = scenario.fabric, settings.latency = scenario.latency;
-      settings.platform = scenario.platform;
-      settings.messages = messages;
-      SimgridBackend backend(settings);
-      SchemeResult done = run_on(backend, scenario, set, entry, progress);
-      done.gpu = backend.gpu(0);
-      for (const auto& [link, bytes] : backend.link_bytes()) done.links.push_back({link, bytes});
-      Archive archive;
-      archive(done);
-      return tagged(result, archive.bytes());
-    } catch (const IllegalStep& error) { return tagged(illegal, error.what()); } catch (const ScenarioError& error) {
-      return tagged(scenario_error, error.what());
-    } catch (const std::exception& error) { return tagged(other, error.what()); }
-  });
+  enum Tag : char { result, illegal, scenario_error, no_memory, other };
+  const ProcessEnd end = run_in_process(
+      [&](int messages) {
+        catch_interrupts(false);  // it may come twice: from the terminal and from our parent
+        auto tagged = [](Tag tag, const std::string& text) { return char(tag) + text; };
+        try {
+          SimgridSettings settings;
+          settings.numerics = scenario.numerics != Numerics::off;
+          settings.checks_hazards = scenario.checks_hazards;
+          settings.recorded_ranks = scenario.recorded_ranks;
+          settings.fidelity = scenario.fabric, settings.latency = scenario.latency;
+          settings.platform = scenario.platform;
+          settings.messages = messages;
+          SimgridBackend backend(settings);
+          SchemeResult done = run_on(backend, scenario, set, entry, progress);
+          done.gpu = backend.gpu(0);
+          for (const auto& [link, bytes] : backend.link_bytes()) done.links.push_back({link, bytes});
+          Archive archive;
+          archive(done);
+          return tagged(result, archive.bytes());
+        } catch (const IllegalStep& error) {
+          return tagged(illegal, error.what());
+        } catch (const ScenarioError& error) {
+          return tagged(scenario_error, error.what());
+        } catch (const std::bad_alloc&) {
+          return tagged(no_memory, {});
+        } catch (const std::exception& error) {
+          return tagged(other, error.what());
+        }
+      },
+      interrupted);
   if (!end.answered) {
     if (const std::string text = platform_refusal(end.messages, scenario.platform); !text.empty()) throw ScenarioError(text);
     throw std::runtime_error("scheme '" + entry.name + "': the simulation ended with " + end.how);
@@ -167,6 +194,8 @@ SchemeResult run_on_simgrid(const Scenario& scenario, const TrainingSet& set, co
       throw IllegalStep(text);
     case scenario_error:
       throw ScenarioError(text);
+    case no_memory:
+      throw std::bad_alloc();
     case other:
       throw std::runtime_error("scheme '" + entry.name + "': " + text);
     case result:
@@ -187,14 +216,25 @@ SchemeResult run_scheme(const Scenario& scenario, const TrainingSet& set, const 
   settings.checks_hazards = scenario.checks_hazards;
   settings.recorded_ranks = scenario.recorded_ranks;
   ThreadsBackend backend(settings);
-  SchemeResult done = run_on(backend, scenario, set, entry, progress);
+  SchemeResult done;
+  try {
+    done = run_on(backend, scenario, set, entry, progress);
+  } catch (const std::system_error&) {
+    throw ScenarioError(scenario.file.string() + ": world: this machine has not enough threads for " +
+                        std::to_string(scenario.world) + " ranks; lower world or use backend: simgrid");
+  }
   done.gpu.name = "CPU threads";
   return done;
 }
 
-void catch_interrupts() {
+void catch_interrupts(bool ends_on_second) {
   struct sigaction action {};
   action.sa_handler = [](int) { interrupt_seen = 1; };
+  if (ends_on_second)
+    action.sa_handler = [](int) {
+      if (interrupt_seen) _exit(130);
+      interrupt_seen = 1;
+    };
   sigaction(SIGINT, &action, nullptr);
 }
 

@@ -16,8 +16,9 @@ using Progress = std::function<void(int, int, double)>;
 /// The training set is that of the scenario; several schemes share one.
 SchemeResult run_scheme(const Scenario&, const TrainingSet&, const SchemeEntry&, const Progress& = {});
 
-/// True once Ctrl-C was pressed; run_scheme then ends after the step at hand and says so in its result.
-void catch_interrupts();
+/// True once Ctrl-C was pressed; run_scheme then ends after the step at hand and says so in its result. Pressed again, it ends the
+/// program.
+void catch_interrupts(bool ends_on_second = true);
 bool interrupted();
 
 }  // namespace shardsim

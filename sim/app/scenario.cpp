@@ -71,9 +71,10 @@ Scenario read_scenario(const fs::path& file, const std::vector<std::string>& ove
   scenario.file = file;
   std::vector<std::string>& defaults = scenario.defaults_used;
   std::vector<std::string> unmentioned;  // defaults that change no figure
-  const Fields root(tree, {"name",      "schemes", "platform", "world",    "model",     "data",    "batch",        "precision",
-                           "optimizer", "units",   "streams",  "prefetch", "unreduced", "grads",   "step_barrier", "numerics",
-                           "mesh", "steps",     "seed",    "backend",  "fabric",   "latency",   "hazards", "record",       "expect"},
+  const Fields root(tree,
+                    {"name",  "schemes", "platform", "world",     "model",   "data",         "batch",    "precision", "optimizer",
+                     "units", "streams", "prefetch", "unreduced", "grads",   "step_barrier", "numerics", "mesh",      "steps",
+                     "seed",  "backend", "fabric",   "latency",   "hazards", "record",       "expect"},
                     defaults);
 
   const YamlNode* name = root.find("name");
@@ -82,6 +83,8 @@ Scenario read_scenario(const fs::path& file, const std::vector<std::string>& ove
   scenario.world = int(integer_of(root.need("world", "world: 8"), 1, 1 << 20));
   const std::vector<std::string> backends = {"simgrid", "threads"};
   if (const YamlNode* node = root.find("backend")) scenario.backend = backends[choice_of(*node, backends)];
+  if (scenario.backend == "threads" && scenario.world > 1024)
+    refuse(*root.find("world"), quoted(root.find("world")->text) + " is out of range; backend: threads has at most 1024 ranks");
   // Threads are the machine at hand: they need no platform, but a wrong one is still wrong.
   if (scenario.backend == "simgrid" || root.find("platform"))
     scenario.platform = find_platform(root.need("platform", "platform: platforms/NAME.xml"), scenario);

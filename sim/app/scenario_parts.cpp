@@ -63,7 +63,9 @@ MlpChoice read_mlp(const YamlNode& node, const Scenario& scenario, std::vector<s
 std::vector<std::int64_t> checked_shape(const YamlNode& node, const fs::path& file, std::size_t dimensions) {
   try {
     return formats::read_npy(file, dimensions).shape;
-  } catch (const ScenarioError& error) { refuse(node, error.what()); }
+  } catch (const ScenarioError& error) {
+    refuse(node, error.what());
+  }
 }
 
 void check_columns(const YamlNode& node, const fs::path& file, std::int64_t columns, std::int64_t width, const char* which) {

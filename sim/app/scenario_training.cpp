@@ -39,7 +39,8 @@ LossScale loss_scale_of(const YamlNode& node, std::vector<std::string>& defaults
   }
   if (node.kind == YamlNode::Kind::scalar) {
     if (!node.quoted && !number_in(node.text))
-      refuse(node, "unknown value " + quoted(node.text) + "; write off, dynamic, a number, or {init_scale: 65536, growth_interval: 2000}");
+      refuse(node, "unknown value " + quoted(node.text) +
+                       "; write off, dynamic, a number, or {init_scale: 65536, growth_interval: 2000}");
     scale.initial = positive(node);
     return scale;
   }

@@ -24,7 +24,11 @@ TrainingSet::TrainingSet(const Scenario& scenario) : world_(scenario.world), row
   if (!has_numbers) return;
   theta0_ =
       scenario.model.theta0.empty() ? seeded_theta(widths, scenario.seed) : formats::read_npy(scenario.model.theta0, 1).values;
-  if (scenario.data.x.empty()) data_ = std::make_shared<const Data>(Data::from_teacher(widths, scenario.data.rows, scenario.seed));
+  // Rows that no step gets to are not made: they would change nothing.
+  const double all = double(scenario.steps) * scenario.knobs.accumulation * scenario.world * double(rows_);
+  const std::int64_t used = all < 1e15 ? std::int64_t(all) : scenario.data.rows;
+  if (scenario.data.x.empty())
+    data_ = std::make_shared<const Data>(Data::from_teacher(widths, std::min(scenario.data.rows, used), scenario.seed));
   else
     data_ = std::make_shared<const Data>(formats::read_npy(scenario.data.x, 2).values, widths.front(),
                                          formats::read_npy(scenario.data.y, 2).values, widths.back());

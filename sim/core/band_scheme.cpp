@@ -222,7 +222,8 @@ void BandScheme::check_can_reduce(Verb verb, int unit) const {
   if (verb == Verb::reduce_scatter && shard().empty())
     illegal(verb, unit, "nothing is sharded, every rank updates all parameters; call all_reduce(u)");
   if (verb == Verb::all_reduce && !shard().empty() && !s.scattered)
-    illegal(verb, unit, "the replicas sum their slices, and this one is not summed over its shards yet; call reduce_scatter(u) first");
+    illegal(verb, unit,
+            "the replicas sum their slices, and this one is not summed over its shards yet; call reduce_scatter(u) first");
   const bool once_more = verb == Verb::all_reduce ? s.reduced : s.scattered;
   const bool from_full = verb == Verb::reduce_scatter && shard().has(Band::grad);
   if (s.grad_ready.at == 0 || once_more || (from_full && !s.full))
@@ -357,7 +358,8 @@ void BandScheme::clip() {
   }
   label(Verb::clip, -1);
   if (parts < n) rank_->fabric.all_gather(Lane::compute, mesh_.shards, slots(first, parts), whole(*squares), Payload::control);
-  device.launch(Lane::compute, ClipFactor{whole(*squares), factor_, scaler_, rank_->knobs.clip, unscale(), rank_->knobs.loss_scale});
+  device.launch(Lane::compute,
+                ClipFactor{whole(*squares), factor_, scaler_, rank_->knobs.clip, unscale(), rank_->knobs.loss_scale});
 }
 
 /// One launch, or one per weight where only matrices decay: a slice may begin and end anywhere in the unit's weights.
@@ -372,9 +374,8 @@ void BandScheme::launch_adam(int u) {
     const auto [from, size] = overlap(own.begin, own.count, begin, count);
     auto piece = [&, at = from - own.begin, n = size](const Tensor& of, Dim first) { return of.slice(first + at, n); };
     const Tensor grad = piece(own_grad(u), none), param = piece(own_param(u), none);
-    rank_->device.launch(Lane::compute,
-                         Adam{grad, factor_, scaler_, has_master ? piece(s.opt, none) : param, piece(s.opt, moments),
-                              piece(s.opt, moments + own.count), param, how, unscale(), step_ + 1});
+    rank_->device.launch(Lane::compute, Adam{grad, factor_, scaler_, has_master ? piece(s.opt, none) : param, piece(s.opt, moments),
+                                             piece(s.opt, moments + own.count), param, how, unscale(), step_ + 1});
   };
   if (!rank_->knobs.decays_matrices_only) return launch(none, cuts_[u].padded, rule);
   AdamRule sparing = rule;

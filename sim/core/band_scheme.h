@@ -55,10 +55,10 @@ class BandScheme : public Scheme {
     Tensor param, grad, opt;  // resident; grad only between backward and Adam when transient
     Tensor full, gathered;    // on loan: a full gradient, the full parameters
     Event param_ready, grad_ready, gather_ready, released;
-    int gathered_in = 0;    // the pass in which it was gathered
+    int gathered_in = 0;     // the pass in which it was gathered
     bool scattered = false;  // the gradient has been summed over the shards
     bool reduced = false;    // the gradient has been summed over all ranks
-    bool published = true;  // every rank's full parameters are the updated ones
+    bool published = true;   // every rank's full parameters are the updated ones
   };
   State& state(Verb, int unit);  // checks that there is such a unit
   void start_micro_batch(int index);

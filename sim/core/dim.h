@@ -21,7 +21,9 @@ class Dim {
   /// The part of [begin, begin + count) that lies in [other_begin, other_begin + other_count), as {begin, count}; may be empty.
   friend constexpr std::pair<Dim, Dim> overlap(Dim begin, Dim count, Dim other_begin, Dim other_count) {
     auto from = [](std::int64_t a, std::int64_t b) { return a > b ? a : b; };
-    auto size = [](std::int64_t low, std::int64_t a, std::int64_t b) { return a < b ? (a > low ? a - low : 0) : (b > low ? b - low : 0); };
+    auto size = [](std::int64_t low, std::int64_t a, std::int64_t b) {
+      return a < b ? (a > low ? a - low : 0) : (b > low ? b - low : 0);
+    };
     const Dim low(from(begin.charged_, other_begin.charged_), from(begin.real_, other_begin.real_));
     const Dim end = begin + count, other_end = other_begin + other_count;
     return {low, Dim(size(low.charged_, end.charged_, other_end.charged_), size(low.real_, end.real_, other_end.real_))};

@@ -16,8 +16,8 @@ double sent_bytes(Verb, int n, double bytes);
 double ring_seconds(Verb, int n, double bytes, double bandwidth, double latency);
 
 /// Traffic of a step in units of (n-1)/n x parameters x bytes of a parameter, with `accumulation` micro-batches A:
-/// dp 2, zero1 2, zero2 A+1, zero3 3A. Gradients move in `reduce`'s width, parameters in `param`'s. With S = n / R shards in each of R
-/// replicas, the sharded part moves (S-1)/S instead of (n-1)/n, and the replicas' all-reduce adds 2(R-1)/(RS).
+/// dp 2, zero1 2, zero2 A+1, zero3 3A. Gradients move in `reduce`'s width, parameters in `param`'s. With S = n / R shards in each
+/// of R replicas, the sharded part moves (S-1)/S instead of (n-1)/n, and the replicas' all-reduce adds 2(R-1)/(RS).
 double traffic_units(ShardSet, const Precision&, int accumulation, int n, int shards);
 
 /// Bytes per parameter that one of n shards holds between steps (gradients included if resident).

@@ -6,11 +6,11 @@ namespace shardsim {
 
 struct AdamRule {
   float lr = 1e-3f, beta1 = 0.9f, beta2 = 0.999f, eps = 1e-8f, weight_decay = 0.f;
-  bool decoupled = false;      ///< AdamW: the decay bypasses the moments
+  bool decoupled = false;  ///< AdamW: the decay bypasses the moments
 };
 
-/// Learning rate of a step, as a share of the rule's: rises linearly over `warmup` steps, then falls along a cosine to `floor` at step
-/// `decay_steps` and stays there. Constant when both are 0.
+/// Learning rate of a step, as a share of the rule's: rises linearly over `warmup` steps, then falls along a cosine to `floor` at
+/// step `decay_steps` and stays there. Constant when both are 0.
 struct LrSchedule {
   int warmup = 0, decay_steps = 0;
   double floor = 0;
@@ -24,9 +24,9 @@ struct LrSchedule {
   }
 };
 
-/// Loss scaling: the loss's gradient is multiplied by `initial`, and divided out before clipping. When dynamic, a step whose gradient is
-/// not finite is skipped on all ranks and multiplies the scale by `backoff`; `growth_interval` good steps in a row multiply it by
-/// `growth`. Names and defaults are those of PyTorch's GradScaler.
+/// Loss scaling: the loss's gradient is multiplied by `initial`, and divided out before clipping. When dynamic, a step whose
+/// gradient is not finite is skipped on all ranks and multiplies the scale by `backoff`; `growth_interval` good steps in a row
+/// multiply it by `growth`. Names and defaults are those of PyTorch's GradScaler.
 struct LossScale {
   bool on = false, dynamic = false;
   float initial = 65536.f, growth = 2.f, backoff = 0.5f;

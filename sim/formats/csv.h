@@ -12,8 +12,8 @@ namespace shardsim::formats {
 /// The shortest text that reads back as the same double; "nan", "inf" and "-inf".
 std::string number_text(double);
 
-/// scheme,step,loss,begin_seconds,end_seconds,loss_scale,skipped; an empty loss where there is no arithmetic, an empty loss_scale (in
-/// force after the step) and skipped (0 or 1) without loss scaling. `losses`, `loss_scales` and `updates` may be empty.
+/// scheme,step,loss,begin_seconds,end_seconds,loss_scale,skipped; an empty loss where there is no arithmetic, an empty loss_scale
+/// (in force after the step) and skipped (0 or 1) without loss scaling. `losses`, `loss_scales` and `updates` may be empty.
 void write_steps_header(std::ostream&);
 void write_steps(std::ostream&, const std::string& scheme, const std::vector<double>& losses, const std::vector<double>& begin,
                  const std::vector<double>& end, const std::vector<float>& loss_scales = {},

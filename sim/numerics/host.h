@@ -1,5 +1,6 @@
 // Host arithmetic: what each op computes, on host memory. Numbers are stored as floats whatever their type; a bf16 tensor holds
-// floats that are rounded to bf16, an fp16 tensor floats that are rounded to half precision. The same bits on every backend that uses it.
+// floats that are rounded to bf16, an fp16 tensor floats that are rounded to half precision. The same bits on every backend that
+// uses it.
 #pragma once
 #include <bit>
 #include <cstdint>

@@ -28,7 +28,9 @@ std::string refusal(const fs::path& place) {
   try {
     ResultsFolder folder(place);
     return "accepted";
-  } catch (const ScenarioError& error) { return error.what(); }
+  } catch (const ScenarioError& error) {
+    return error.what();
+  }
 }
 
 std::size_t entries(const fs::path& folder) {

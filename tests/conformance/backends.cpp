@@ -62,7 +62,9 @@ Outcome run_here(const Entry& entry, int world, const Body& body, BackendSetting
       result.held_bytes = device.ledger().held(), result.peak_bytes = device.ledger().peak().bytes;
     }
     return outcome;
-  } catch (const IllegalStep& error) { return {{}, error.what(), true}; } catch (const std::exception& error) {
+  } catch (const IllegalStep& error) {
+    return {{}, error.what(), true};
+  } catch (const std::exception& error) {
     return {{}, error.what(), false};
   }
 }

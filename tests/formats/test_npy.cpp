@@ -32,7 +32,9 @@ std::string floats(const std::vector<float>& values) {
 std::string refusal(const std::filesystem::path& file, std::size_t dimensions) {
   try {
     formats::read_npy(file, dimensions);
-  } catch (const ScenarioError& error) { return error.what(); }
+  } catch (const ScenarioError& error) {
+    return error.what();
+  }
   return "nothing was refused";
 }
 

@@ -33,8 +33,16 @@ std::vector<Op> all_ops(Workbench& b, std::int64_t n, Dtype type) {
   ops.push_back(Fill{b.vector(n, type), 0.3f});
   ops.push_back(SumSquares{b.vector(n, type), b.vector(1)});
   ops.push_back(ClipFactor{b.squares(n), b.vector(2), b.squares(3), 0.1f, 0.5f, LossScale{}});
-  ops.push_back(
-      Adam{b.vector(n, type), b.vector(std::vector<float>(2, 0.f)), {}, b.vector(n), b.vector(n), b.squares(n), b.vector(n, type), rule, 0.25f, 3});
+  ops.push_back(Adam{b.vector(n, type),
+                     b.vector(std::vector<float>(2, 0.f)),
+                     {},
+                     b.vector(n),
+                     b.vector(n),
+                     b.squares(n),
+                     b.vector(n, type),
+                     rule,
+                     0.25f,
+                     3});
   return ops;
 }
 

@@ -31,7 +31,9 @@ SchemeResult run(const Scenario& scenario, const std::string& scheme) {
 std::string illegal(const Scenario& scenario, const SchemeEntry& scheme) {
   try {
     run_scheme(scenario, TrainingSet(scenario), scheme);
-  } catch (const IllegalStep& error) { return error.what(); }
+  } catch (const IllegalStep& error) {
+    return error.what();
+  }
   return {};
 }
 

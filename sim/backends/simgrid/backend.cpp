@@ -47,7 +47,9 @@ void SimgridBackend::run(int world, const Body& body) {
         fabric.finish();
         device.synchronize();
       } catch (const Aborted&) {  // another rank's error is the one to report
-      } catch (const simgrid::ForcefulKillException&) { throw; } catch (...) {
+      } catch (const simgrid::ForcefulKillException&) {
+        throw;
+      } catch (...) {
         run.world.fail(std::current_exception());
       }
     });

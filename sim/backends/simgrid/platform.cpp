@@ -47,7 +47,10 @@ std::string wrapped(const std::filesystem::path& file, std::size_t ends) {
   pugi::xml_node zone;
   for (const pugi::xml_node child : root.children())
     if (const std::string name = child.name(); name == "zone" || name == "cluster" || name == "AS") zone = zone ? zone : child;
-  const std::size_t close = text.rfind("</platform>");
+  const std::size_t close = text.rfind("</platform");
+  if (root.child("config"))
+    throw ScenarioError(file.string() +
+                        ": <config>: SimGrid's settings are shardsim's own, so that all fidelities agree; remove it");
   if (!zone || close == std::string::npos)
     throw ScenarioError(file.string() + ": no <platform> with a <zone> or <cluster> in it; see platforms/ for examples");
   std::string tail = "<zone id=\"shardsim.ends\" routing=\"Full\">";
@@ -96,10 +99,12 @@ double fact(const std::string& file, const sg::Host& host, const char* key, Meas
   try {
     const double value = parse_quantity(text, measure);
     const bool is_share = measure == Measure::number;
-    if (value < 0 || (value == 0 && fallback != 0) || (is_share && value > 1))
+    if (value < 0 || value > 0x1p62 || (value == 0 && fallback != 0) || (is_share && value > 1))
       throw std::invalid_argument("'" + std::string(text) + "' is out of range");
     return value;
-  } catch (const std::invalid_argument& error) { throw ScenarioError(where + error.what()); }
+  } catch (const std::invalid_argument& error) {
+    throw ScenarioError(where + error.what());
+  }
 }
 
 Gpu facts_of(const std::string& file, const sg::Host& host) {
@@ -143,6 +148,18 @@ void start_engine() {
   sigaction(SIGINT, &interrupt, nullptr);
 }
 
+/// What SimGrid would take without a word and stumble over later.
+void check_links(const std::string& file) {
+  for (const sg::Link* link : sg::Engine::get_instance()->get_all_links()) {
+    const std::string where = file + ": link '" + link->get_name() + "': ";
+    const double bandwidth = link->get_bandwidth(), latency = link->get_latency();
+    if (link->get_sharing_policy() == sg::Link::SharingPolicy::WIFI)
+      throw ScenarioError(where + "sharing_policy: WIFI is not modelled; known: SHARED, SPLITDUPLEX, FATPIPE");
+    if (!(bandwidth > 0 && std::isfinite(bandwidth))) throw ScenarioError(where + "bandwidth: has to be greater than 0 and finite");
+    if (!(latency >= 0 && std::isfinite(latency))) throw ScenarioError(where + "latency: has to be 0 or more and finite");
+  }
+}
+
 /// Has SimGrid read the text, under a name that leaves no file behind if it ends the process.
 void load(const SimgridSettings& settings, const std::string& text) {
   const int copy = memfd_create("platform", 0);
@@ -157,7 +174,9 @@ void load(const SimgridSettings& settings, const std::string& text) {
     engine->seal_platform();
     if (settings.meters_links)
       for (const sg::Link* link : engine->get_all_links()) sg_link_load_track(link);
-  } catch (const std::exception& error) { words = error.what(); }
+  } catch (const std::exception& error) {
+    words = error.what();
+  }
   dup2(standard_error, STDERR_FILENO);
   close(standard_error);
   close(copy);
@@ -181,6 +200,7 @@ Platform load_platform(const SimgridSettings& settings, int world) {
   start_engine();
   if (settings.meters_links) sg_link_load_plugin_init();
   load(settings, text);
+  check_links(file.string());
 
   Platform platform;
   platform.file = file.string();

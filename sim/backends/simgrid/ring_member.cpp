@@ -111,7 +111,9 @@ void run_ring_member(Network& network, Communicator& communicator, int member, s
       ring_member.run();
       // Outside all actors: waking a rank from within one would let it run in the middle of this.
       network.world().later(sg::Engine::get_clock(), [&communicator, member] { communicator.end_member(member); });
-    } catch (const std::exception&) { network.world().fail(std::current_exception()); }
+    } catch (const std::exception&) {
+      network.world().fail(std::current_exception());
+    }
   }
 }
 

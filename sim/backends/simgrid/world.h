@@ -46,7 +46,9 @@ class World {
     if (failed()) return;
     try {
       f();
-    } catch (...) { fail(std::current_exception()); }
+    } catch (...) {
+      fail(std::current_exception());
+    }
   }
   std::exception_ptr error_;
 };

@@ -38,7 +38,9 @@ void ThreadsBackend::live(int rank, const Body& body) {
     body(device, fabric);
     fabric.finish();
     device.synchronize();
-  } catch (const threads::Stopped&) { alarm_.raise({}); } catch (...) {
+  } catch (const threads::Stopped&) {
+    alarm_.raise({});
+  } catch (...) {
     alarm_.raise(std::current_exception());
   }
   finished_.increment();

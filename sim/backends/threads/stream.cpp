@@ -38,7 +38,9 @@ void Stream::work() {
     if (!alarm_.raised()) {
       try {
         node->run();
-      } catch (...) { alarm_.raise(std::current_exception()); }
+      } catch (...) {
+        alarm_.raise(std::current_exception());
+      }
     }
     done_.advance(taken);
   }
