@@ -2,8 +2,10 @@
 #include "app/plugins.h"
 
 #include <dlfcn.h>
+#include <elf.h>
 
 #include <algorithm>
+#include <cstring>
 #include <filesystem>
 #include <fstream>
 #include <iterator>
@@ -28,6 +30,15 @@ void check_interface(const std::string& file, std::string_view interface) {
                    "; build the plugin again, with this program's package");
 }
 
+/// True for a library that was not copied to its end. The loader would not notice, and die of it. The section headers stand last.
+bool is_cut_short(std::string_view bytes) {
+  if (!bytes.starts_with(ELFMAG)) return false;
+  Elf64_Ehdr header{};
+  if (bytes.size() < sizeof header) return true;
+  std::memcpy(&header, bytes.data(), sizeof header);
+  return header.e_shoff + std::size_t(header.e_shnum) * header.e_shentsize > bytes.size();
+}
+
 /// Reads the interface out of the file's bytes. Of a library that was built against other headers nothing may run, not even its
 /// initializers; and where a function is gone, the loader would name that function and not the versions.
 void check_before_loading(const std::string& file) {
@@ -37,6 +48,7 @@ void check_before_loading(const std::string& file) {
   std::ifstream stream(file, std::ios::binary);
   const std::string bytes((std::istreambuf_iterator<char>(stream)), {});
   if (!stream || bytes.empty()) refuse(file, "is empty or cannot be read");
+  if (is_cut_short(bytes)) refuse(file, "is not a library that can be loaded: its end is missing");
   if (const std::size_t at = bytes.find(interface_mark); at != std::string::npos)
     check_interface(file, std::string_view(bytes).substr(at, own_interface.size()));
 }
