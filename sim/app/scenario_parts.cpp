@@ -150,11 +150,11 @@ Expectation read_expectation(const YamlNode& node) {
 fs::path beside_scenario(const Scenario& scenario, const std::string& path) { return scenario.file.parent_path() / path; }
 
 fs::path platforms_folder() {
-  // The sources where they were built; where they are gone, what was installed with the program.
+  // What was installed with the program; for one that stands where it was built, the sources.
   std::error_code error;
-  const fs::path sources = fs::path(SHARDSIM_DATA_DIR) / "platforms";
-  if (fs::is_directory(sources, error)) return sources;
-  return fs::read_symlink("/proc/self/exe", error).parent_path().parent_path() / "share/shardsim/platforms";
+  const fs::path program = fs::read_symlink("/proc/self/exe", error);
+  const fs::path installed = program.parent_path().parent_path() / "share/shardsim/platforms";
+  return fs::is_directory(installed, error) ? installed : fs::path(SHARDSIM_DATA_DIR) / "platforms";
 }
 
 std::vector<std::string> shipped_platforms() {

@@ -109,7 +109,8 @@ class Consumer(unittest.TestCase):
         listed = self.must(self.program, "list", "schemes", *both)
         self.assertRegex(listed, r'(?m)^whole_grads +zero3 that keeps "whole" gradients')
         self.assertRegex(listed, r"(?m)^zero2_again ")
-        self.assertIn((CONSUMER / "whole_grads.h").read_text(), self.must(self.program, "explain", "whole_grads", *both))
+        explained = self.must(self.program, "explain", "whole_grads", *both)
+        self.assertIn("if (micro.reduces) reduce_scatter(u);", explained)  # its source came along
 
     def test_a_plugin_of_another_interface_is_refused_and_both_versions_are_named(self):
         prefix, build = self.path / "other", self.path / "other_build"
@@ -124,6 +125,10 @@ class Consumer(unittest.TestCase):
         self.assertNotEqual(ours, theirs)
         self.refused(2, f"{build}/libwhole_grads.so: was built for {theirs}", "this program has " + ours,
                      plugins=[build / "libwhole_grads.so"])
+
+    def test_the_installed_program_uses_what_was_installed_with_it(self):
+        (self.prefix / "share/shardsim/platforms/only-here.xml").write_text("<!-- Only here. -->")
+        self.assertIn("only-here", self.must(self.program, "list", "platforms"))
 
     def interface_in(self, library):
         return re.search(rb"shardsim-interface-\w{12}", library.read_bytes()).group().decode()
