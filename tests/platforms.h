@@ -27,9 +27,9 @@ inline std::string platform_xml(const IdealGpus& p) {
          "<cluster id=\"ideal\" prefix=\"gpu\" suffix=\"\" radical=\"0-" +
          std::to_string(p.gpus - 1) + "\" speed=\"1Gf\" bw=\"" + number(p.bandwidth) + "Bps\" lat=\"" + number(p.latency / 2) +
          "s\" sharing_policy=\"SPLITDUPLEX\">" + prop("gpu", "ideal") + prop("memory", "80GiB") +
-         prop("memory_bandwidth", number(p.memory_bandwidth)) + prop("fp32_flops", number(p.flops)) +
-         prop("bf16_flops", number(p.flops)) + prop("launch_seconds", number(p.launch_seconds)) +
-         prop("kernel_seconds", number(p.kernel_seconds)) + prop("node", "0") + prop("interconnect", "nvlink") +
+         prop("memory_bandwidth", number(p.memory_bandwidth) + "Bps") + prop("fp32_flops", number(p.flops) + "f") +
+         prop("bf16_flops", number(p.flops) + "f") + prop("launch_seconds", number(p.launch_seconds) + "s") +
+         prop("kernel_seconds", number(p.kernel_seconds) + "s") + prop("node", "0") + prop("interconnect", "nvlink") +
          "</cluster></platform>\n";
 }
 

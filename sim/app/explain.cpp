@@ -7,6 +7,7 @@
 #include <pugixml.hpp>
 #include <sstream>
 
+#include "app/explain_pair.h"
 #include "app/scenario_parts.h"
 #include "app/table.h"
 #include "core/formulas.h"
@@ -50,22 +51,20 @@ struct VerbText {
 constexpr VerbText verb_texts[] = {
     {"forward(", "computes a unit; needs its full parameters"},
     {"backward(", "computes a unit's gradient, in full; needs its full parameters"},
-    {"all_reduce(", "sums the full gradient over all ranks; sends 2 (N-1)/N of it"},
-    {"reduce_scatter(", "sums the owned slice of the gradient over all ranks; sends (N-1)/N of it"},
-    {"all_gather(", "collects a unit's full parameters from their owners; sends (N-1)/N of them"},
+    {"all_reduce(", "sums what is kept of the gradient over the replicas; sends 2 (R-1)/R of it"},
+    {"reduce_scatter(", "sums the owned slice of the gradient over the shards; sends (S-1)/S of all of it"},
+    {"all_gather(", "collects a unit's full parameters from their owners; sends (S-1)/S of them"},
     {"release(", "ends the loan of a gathered unit"},
     {"clip(", "scales the gradient by its global norm; nothing when clipping is off"},
     {"adam(", "updates every owned slice"},
 };
 
-/// The verbs that the source calls. A scheme that inherits its step() names none, and gets them all.
-std::string verbs(const std::string& source) {
-  const bool has_step = source.find("void step()") != std::string::npos;
-  std::string text = has_step ? "The verbs of its step():\n" : "Its step() is inherited; the verbs are:\n";
-  for (const VerbText& verb : verb_texts) {
-    const std::size_t at = source.find(std::string(" ") + verb.call);
-    if (!has_step || at != std::string::npos) text += "  " + padded(std::string(verb.call) + ")", 17) + verb.text + "\n";
-  }
+/// The verbs that the text calls.
+std::string verbs(const std::string& text_of_class) {
+  std::string text = "The verbs of its step():\n";
+  for (const VerbText& verb : verb_texts)
+    if (text_of_class.find(std::string(" ") + verb.call) != std::string::npos)
+      text += "  " + padded(std::string(verb.call) + ")", 17) + verb.text + "\n";
   return text;
 }
 
@@ -128,10 +127,10 @@ PlatformFacts read_facts(const std::string& name) {
 
 }  // namespace
 
-std::string explain_scheme(const SchemeEntry& entry) {
+std::string explain_scheme(const SchemeEntry& entry, const Registry& registry) {
   const ShardSet shard = entry.make()->shard();
-  return entry.name + ": " + entry.summary + "\n\n" + flags(shard) + "\n" + closed_forms(shard) + "\n" + verbs(entry.source) +
-         "\n" + entry.source + (entry.source.ends_with('\n') ? "" : "\n");
+  return entry.name + ": " + entry.summary + "\n\n" + flags(shard) + "\n" + closed_forms(shard) + "\n" + consequences(entry) +
+         "\n" + verbs(class_text(entry, registry)) + "\n" + class_text(entry, registry);
 }
 
 std::string list_schemes(const Registry& registry) {

@@ -6,8 +6,8 @@
 
 namespace shardsim {
 
-/// A scheme's summary, flags, closed forms, verbs and source.
-std::string explain_scheme(const SchemeEntry&);
+/// A scheme's summary, flags, closed forms, consequences in a trial run, verbs and classes.
+std::string explain_scheme(const SchemeEntry&, const Registry&);
 
 std::string list_schemes(const Registry&);
 std::string list_models();

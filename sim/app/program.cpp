@@ -10,6 +10,7 @@
 
 #include "app/expectations.h"
 #include "app/explain.h"
+#include "app/explain_pair.h"
 #include "app/metrics.h"
 #include "app/plugins.h"
 #include "app/results_folder.h"
@@ -102,14 +103,16 @@ int run(const RunOptions& options, const Registry& registry) {
   return misses.empty() ? fine : missed;
 }
 
-int explain(const std::string& scheme, const Registry& registry) {
-  const SchemeEntry* entry = registry.find(scheme);
-  if (!entry) {
-    std::string known;
-    for (const SchemeEntry& each : registry.entries()) known += (known.empty() ? "" : ", ") + each.name;
-    throw ScenarioError("there is no scheme " + quoted(scheme) + "; known schemes: " + known);
-  }
-  std::cout << explain_scheme(*entry);
+const SchemeEntry& known(const std::string& scheme, const Registry& registry) {
+  if (const SchemeEntry* entry = registry.find(scheme)) return *entry;
+  std::string all;
+  for (const SchemeEntry& each : registry.entries()) all += (all.empty() ? "" : ", ") + each.name;
+  throw ScenarioError("there is no scheme " + quoted(scheme) + "; known schemes: " + all);
+}
+
+int explain(const std::vector<std::string>& schemes, const Registry& registry) {
+  const SchemeEntry& first = known(schemes[0], registry);
+  std::cout << (schemes.size() == 1 ? explain_scheme(first, registry) : explain_pair(first, known(schemes[1], registry), registry));
   return fine;
 }
 
@@ -142,10 +145,11 @@ int run_program(int argc, const char* const* argv, const Registry& built_in) {
   run_command->add_flag("--quiet", options.quiet, "Print neither the table nor progress");
   run_command->add_flag("--json", options.json, "Print summary.json instead of the table");
 
-  std::string scheme, listed;
+  std::string listed;
+  std::vector<std::string> explained;
   std::vector<std::string> plugins;
-  CLI::App* explain_command = app.add_subcommand("explain", "Show what a scheme keeps, moves and does, and its source");
-  explain_command->add_option("SCHEME", scheme)->required();
+  CLI::App* explain_command = app.add_subcommand("explain", "Show what a scheme keeps, moves and does; of two, the difference");
+  explain_command->add_option("SCHEME", explained)->required()->expected(1, 2);
   CLI::App* list_command = app.add_subcommand("list", "List what this program knows");
   list_command->add_option("WHAT", listed)->required()->check(CLI::IsMember({"schemes", "platforms", "models", "gpus"}));
 
@@ -163,7 +167,7 @@ int run_program(int argc, const char* const* argv, const Registry& built_in) {
     Registry registry = built_in;
     load_plugins(plugins, registry);
     if (run_command->parsed()) return run(options, registry);
-    return explain_command->parsed() ? explain(scheme, registry) : list(listed, registry);
+    return explain_command->parsed() ? explain(explained, registry) : list(listed, registry);
   } catch (const ScenarioError& error) {
     std::cerr << error.what() << "\n";
     return wrong_input;

@@ -20,7 +20,9 @@ template <class... Values>
 std::string format(const char* pattern, Values... values) {
   char text[256];
   std::snprintf(text, sizeof text, pattern, values...);
-  return text;
+  std::string out = text;
+  if (const std::size_t at = out.find("-nan"); at != std::string::npos) out.erase(at, 1);  // printf tells -nan from nan
+  return out;
 }
 
 std::string left(const std::string& text, std::size_t columns) {
@@ -158,22 +160,46 @@ std::string gap_notes(const Scenario& scenario, const SchemeResult& result, cons
   return text;
 }
 
-std::string theta_note(const std::vector<Figures>& all) {
+/// The largest difference of a parameter, as a share of the largest parameter.
+double distance(const std::vector<float>& a, const std::vector<float>& b) {
+  double most = 0, largest = 0;
+  for (std::size_t i = 0; i < a.size() && i < b.size(); ++i) {
+    most = std::max(most, std::abs(double(a[i]) - double(b[i])));
+    largest = std::max(largest, std::abs(double(a[i])));
+  }
+  return largest > 0 ? most / largest : most;
+}
+
+std::string theta_note(const Scenario& scenario, const std::vector<SchemeResult>& results, const std::vector<Figures>& all) {
+  std::vector<std::size_t> firsts;  // of each group of equal bits
   std::map<std::uint64_t, std::string> groups;
-  for (const Figures& f : all)
-    if (f.theta_hash) groups[*f.theta_hash] += (groups[*f.theta_hash].empty() ? "" : ", ") + f.scheme;
+  for (std::size_t i = 0; i < all.size(); ++i) {
+    if (!all[i].theta_hash) continue;
+    std::string& names = groups[*all[i].theta_hash];
+    if (names.empty()) firsts.push_back(i);
+    names += (names.empty() ? "" : ", ") + all[i].scheme;
+  }
   if (groups.empty()) return "theta: none, numerics are off.\n";
   if (groups.size() == 1)
     return wrapped("theta: " + formats::hash_text(groups.begin()->first) +
                        (all.size() > 1 ? ", the same bits in " + groups.begin()->second : "") + ".",
                    2);
   std::string text = "theta differs:";
-  for (const Figures& f : all)
-    if (f.theta_hash && !groups[*f.theta_hash].empty()) {
-      text += " " + formats::hash_text(*f.theta_hash) + " in " + groups[*f.theta_hash] + ";";
-      groups[*f.theta_hash].clear();
-    }
+  double largest = 0;
+  bool has_replicas = false;
+  for (const std::size_t i : firsts) {
+    text += " " + formats::hash_text(*all[i].theta_hash) + " in " + groups[*all[i].theta_hash] + ";";
+    largest = std::max(largest, distance(results[firsts[0]].theta, results[i].theta));
+  }
+  for (const SchemeResult& result : results) has_replicas |= !result.shard.empty() && result.shards < result.world;
   text.back() = '.';
+  text += format(" The largest difference of a parameter is %.2g of the largest parameter.", largest);
+  if (scenario.knobs.accumulation > 1)
+    text +=
+        " Under accumulation a rank that keeps all gradients adds its micro-batches first and reduces once; one that keeps its "
+        "slice only reduces every micro-batch and adds the sums: another order of the same additions, rounded otherwise.";
+  if (has_replicas)
+    text += " With several replicas, sums run over the shards first and over the replicas then: another order, too.";
   return wrapped(text, 2);
 }
 
@@ -196,7 +222,10 @@ std::string run_notes(const Scenario& scenario, const std::vector<Figures>& all)
                100.0 * double(all.front().padding) / double(all.front().parameters), all.front().world),
         2);
   std::string defaults;
-  for (const std::string& used : scenario.defaults_used) defaults += (defaults.empty() ? "" : "; ") + used;
+  const bool is_simulated = scenario.backend == "simgrid";
+  for (const std::string& used : scenario.defaults_used)
+    if (is_simulated || (!used.starts_with("fabric") && !used.starts_with("latency")))
+      defaults += (defaults.empty() ? "" : "; ") + used;
   if (!defaults.empty()) text += wrapped("Defaults used: " + defaults + ".", 2);
   return text;
 }
@@ -243,7 +272,7 @@ std::string table_text(const Scenario& scenario, const std::vector<SchemeResult>
     gaps += gap_notes(scenario, results[i], f);
   }
   if (!gaps.empty()) text += "\n" + bold + "Where simulated differs from formula:" + plain + "\n" + gaps;
-  return text + "\n" + theta_note(all) + run_notes(scenario, all);
+  return text + "\n" + theta_note(scenario, results, all) + run_notes(scenario, all);
 }
 
 }  // namespace shardsim

@@ -99,6 +99,8 @@ double fact(const std::string& file, const sg::Host& host, const char* key, Meas
   try {
     const double value = parse_quantity(text, measure);
     const bool is_share = measure == Measure::number;
+    if (!is_share && value != 0 && !std::isalpha((unsigned char)std::string(text).back()))
+      throw std::invalid_argument("'" + std::string(text) + "' has no unit; platforms/ shows what to write");
     if (value < 0 || value > 0x1p62 || (value == 0 && fallback != 0) || (is_share && value > 1))
       throw std::invalid_argument("'" + std::string(text) + "' is out of range");
     return value;

@@ -1,0 +1,30 @@
+// Trial: the standard scenario, and its run.
+#include "app/trial.h"
+
+#include "app/metrics.h"
+#include "app/run.h"
+#include "app/scenario_parts.h"
+
+namespace shardsim {
+
+Trial try_out(const SchemeEntry& entry, int accumulation) {
+  Trial trial;
+  Scenario& scenario = trial.scenario;
+  scenario.file = "trial";
+  scenario.name = "trial";
+  scenario.platform = platforms_folder() / "ideal-8.xml";
+  scenario.world = 8;
+  scenario.model.widths = {64, 64, 64, 64, 64};
+  scenario.micro_batch = 1;
+  scenario.knobs.precision = {Dtype::bf16, Dtype::bf16, Dtype::bf16};
+  scenario.knobs.accumulation = accumulation;
+  scenario.knobs.shards = 4;
+  scenario.numerics = Numerics::off;
+  trial.result = run_scheme(scenario, TrainingSet(scenario), entry);
+  trial.figures = measure(scenario, trial.result);
+  return trial;
+}
+
+std::string trial_words() { return "8 ranks (of ideal-8), 4 equal layers, a unit each, 2 + 2 + 12 bytes"; }
+
+}  // namespace shardsim
