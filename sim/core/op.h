@@ -32,13 +32,13 @@ struct Add { Tensor x, y; };
 struct Fill { Tensor x; float value; };
 /// out (1) += sum of x^2.
 struct SumSquares { Tensor x, out; };
-/// What the norm decides, without the host: norm = unscale / scale * sqrt(sum of squares); factor (2) = {multiplier, skips}: multiplier =
-/// (norm > limit > 0 ? limit / norm : 1) / scale; skips = 1 where the sum is not finite and the scaler is dynamic. Then the scaler (3) =
-/// {scale, good steps, updates} moves on. Squares are summed in the ring's order; without a scaler, scale = 1 and nothing is skipped.
+/// What the norm decides, without the host: norm = unscale / scale * sqrt(sum of squares); factor (2) = {multiplier, skips}:
+/// multiplier = (norm > limit > 0 ? limit / norm : 1) / scale; skips = 1 where the sum is not finite and the rule is dynamic. Then
+/// the scaler (3) = {scale, good steps, updates} moves on. Squares are summed in the ring's order; without a scaler, scale = 1.
 struct ClipFactor { Tensor squares, factor, scaler; float limit, unscale; LossScale rule; };
 /// One Adam step t (from 1) on a slice: g = grad * unscale * factor's multiplier, moments and master in fp32, bias correction, eps
-/// outside the root. `master` is the parameter itself in fp32; otherwise `param` receives the master, rounded. Nothing is written where
-/// factor skips; with a scaler, t is its count of updates.
+/// outside the root. `master` is the parameter itself in fp32; otherwise `param` receives the master, rounded. Nothing is written
+/// where factor skips; with a scaler, t is its count of updates.
 struct Adam { Tensor grad, factor, scaler, master, m, v, param; AdamRule rule; float unscale; int t; };
 
 using Op = std::variant<Matmul, AddBias, SumRows, Tanh, TanhBackward, MseLoss, Copy, Add, Fill, SumSquares, ClipFactor, Adam>;
