@@ -1,5 +1,5 @@
 // zero3_keep: the negative control. It gathers once and keeps the result through both passes: the right loss, but traffic 2P and
-// every gathered unit alive at the turn. What ZeRO-3 is not; the price of the second gather is what it buys back.
+// every gathered unit alive at the turn. ZeRO-3 pays a second gather (the third P) to hold only the units in use.
 #pragma once
 #include "textbook/zero3.h"
 
