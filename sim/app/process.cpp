@@ -1,26 +1,55 @@
 // Process: fork, a pipe for the answer, an unnamed file for messages.
 #include "app/process.h"
 
+#include <poll.h>
+#include <sys/mman.h>
 #include <sys/prctl.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
 #include <cerrno>
+#include <chrono>
 #include <csignal>
 #include <cstdio>
+#include <new>
 #include <stdexcept>
 
 namespace shardsim {
 namespace {
 
-std::string read_all(int descriptor, const std::function<void()>& on_signal = {}) {
+std::string read_all(int descriptor) {
   std::string text;
   char buffer[1 << 16];
-  for (ssize_t n; (n = read(descriptor, buffer, sizeof buffer)) > 0 || (n < 0 && errno == EINTR);) {
+  for (ssize_t n; (n = read(descriptor, buffer, sizeof buffer)) > 0 || (n < 0 && errno == EINTR);)
     if (n > 0) text.append(buffer, std::size_t(n));
-    else if (on_signal) on_signal();
-  }
   return text;
+}
+
+/// The child's answer; looks after the child while there is none.
+std::string read_answer(int descriptor, pid_t child, const Watch& watch, bool& hung) {
+  using Clock = std::chrono::steady_clock;
+  std::string text;
+  char buffer[1 << 16];
+  std::uint64_t last = 0;
+  Clock::time_point since = Clock::now();
+  for (;;) {
+    pollfd ready{descriptor, POLLIN, 0};
+    const int found = poll(&ready, 1, 100);
+    if (found < 0 && errno == EINTR && watch.interrupted && watch.interrupted()) kill(child, SIGINT);
+    if (watch.pulse && watch.pulse->load(std::memory_order_relaxed) != last) {
+      last = watch.pulse->load(std::memory_order_relaxed);
+      since = Clock::now();
+    }
+    if (found == 0 && watch.pulse && text.empty() && std::chrono::duration<double>(Clock::now() - since).count() > watch.patience) {
+      hung = true;
+      kill(child, SIGKILL);
+      return {};
+    }
+    if (found <= 0) continue;
+    const ssize_t n = read(descriptor, buffer, sizeof buffer);
+    if (n > 0) text.append(buffer, std::size_t(n));
+    if (n == 0 || (n < 0 && errno != EINTR)) return text;
+  }
 }
 
 void write_all(int descriptor, const std::string& text) {
@@ -33,7 +62,15 @@ void write_all(int descriptor, const std::string& text) {
 
 }  // namespace
 
-ProcessEnd run_in_process(const std::function<std::string(int)>& body, const std::function<bool()>& interrupted) {
+SharedCounter::SharedCounter() {
+  void* at = mmap(nullptr, sizeof *counter_, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+  if (at == MAP_FAILED) throw std::bad_alloc();
+  counter_ = new (at) std::atomic<std::uint64_t>(0);
+}
+
+SharedCounter::~SharedCounter() { munmap(counter_, sizeof *counter_); }
+
+ProcessEnd run_in_process(const std::function<std::string(int)>& body, const Watch& watch) {
   int answer[2];
   std::FILE* messages = std::tmpfile();
   if (!messages || pipe(answer) != 0) throw std::runtime_error("cannot start a process: no temporary file or pipe to be had");
@@ -51,9 +88,7 @@ ProcessEnd run_in_process(const std::function<std::string(int)>& body, const std
   }
   close(answer[1]);
   ProcessEnd end;
-  end.answer = read_all(answer[0], [&] {
-    if (interrupted && interrupted()) kill(child, SIGINT);
-  });
+  end.answer = read_answer(answer[0], child, watch, end.hung);
   close(answer[0]);
   int status = 0;
   while (waitpid(child, &status, 0) < 0 && errno == EINTR) {}

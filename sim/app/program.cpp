@@ -107,7 +107,7 @@ const SchemeEntry& known(const std::string& scheme, const Registry& registry) {
   if (const SchemeEntry* entry = registry.find(scheme)) return *entry;
   std::string all;
   for (const SchemeEntry& each : registry.entries()) all += (all.empty() ? "" : ", ") + each.name;
-  throw ScenarioError("there is no scheme " + quoted(scheme) + "; known schemes: " + all);
+  throw ScenarioError("there is no scheme " + quoted(scheme) + "; known schemes: " + all + "; or load it with --plugin");
 }
 
 int explain(const std::vector<std::string>& schemes, const Registry& registry) {

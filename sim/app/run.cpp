@@ -4,6 +4,8 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <atomic>
+#include <cmath>
 #include <csignal>
 #include <limits>
 #include <mutex>
@@ -152,41 +154,80 @@ SchemeResult run_on(Backend& backend, const Scenario& scenario, const TrainingSe
   return result;
 }
 
-SchemeResult run_on_simgrid(const Scenario& scenario, const TrainingSet& set, const SchemeEntry& entry, const Progress& progress) {
-  enum Tag : char { result, illegal, scenario_error, no_memory, other };
-  const ProcessEnd end = run_in_process(
-      [&](int messages) {
-        catch_interrupts(false);  // it may come twice: from the terminal and from our parent
-        auto tagged = [](Tag tag, const std::string& text) { return char(tag) + text; };
-        try {
-          SimgridSettings settings;
-          settings.numerics = scenario.numerics != Numerics::off;
-          settings.checks_hazards = scenario.checks_hazards;
-          settings.recorded_ranks = scenario.recorded_ranks;
-          settings.fidelity = scenario.fabric, settings.latency = scenario.latency;
-          settings.platform = scenario.platform;
-          settings.messages = messages;
-          SimgridBackend backend(settings);
-          SchemeResult done = run_on(backend, scenario, set, entry, progress);
-          done.gpu = backend.gpu(0);
-          for (const auto& [link, bytes] : backend.link_bytes()) done.links.push_back({link, bytes});
-          Archive archive;
-          archive(done);
-          return tagged(result, archive.bytes());
-        } catch (const IllegalStep& error) {
-          return tagged(illegal, error.what());
-        } catch (const ScenarioError& error) {
-          return tagged(scenario_error, error.what());
-        } catch (const std::bad_alloc&) {
-          return tagged(no_memory, {});
-        } catch (const std::exception& error) {
-          return tagged(other, error.what());
-        }
-      },
-      interrupted);
+void fill(BackendSettings& settings, const Scenario& scenario, std::atomic<std::uint64_t>* pulse) {
+  settings.numerics = scenario.numerics != Numerics::off;
+  settings.checks_hazards = scenario.checks_hazards;
+  settings.recorded_ranks = scenario.recorded_ranks;
+  settings.pulse = pulse;
+}
+
+SchemeResult run_on_simgrid(const Scenario& scenario, const TrainingSet& set, const SchemeEntry& entry, const Progress& progress,
+                            std::atomic<std::uint64_t>* pulse, int messages) {
+  SimgridSettings settings;
+  fill(settings, scenario, pulse);
+  settings.fidelity = scenario.fabric, settings.latency = scenario.latency;
+  settings.platform = scenario.platform;
+  settings.messages = messages;
+  SimgridBackend backend(settings);
+  SchemeResult done = run_on(backend, scenario, set, entry, progress);
+  done.gpu = backend.gpu(0);
+  for (const auto& [link, bytes] : backend.link_bytes()) done.links.push_back({link, bytes});
+  return done;
+}
+
+SchemeResult run_on_threads(const Scenario& scenario, const TrainingSet& set, const SchemeEntry& entry, const Progress& progress,
+                            std::atomic<std::uint64_t>* pulse) {
+  BackendSettings settings;
+  fill(settings, scenario, pulse);
+  ThreadsBackend backend(settings);
+  SchemeResult done;
+  try {
+    done = run_on(backend, scenario, set, entry, progress);
+  } catch (const std::system_error&) {
+    throw ScenarioError(scenario.file.string() + ": world: this machine has not enough threads for " +
+                        std::to_string(scenario.world) + " ranks; lower world or use backend: simgrid");
+  }
+  done.gpu.name = "CPU threads";
+  return done;
+}
+
+enum Tag : char { result, illegal, scenario_error, no_memory, other };
+
+/// The run's result or its error, as bytes; in a process of its own.
+std::string answer_of(const Scenario& scenario, const TrainingSet& set, const SchemeEntry& entry, const Progress& progress,
+                      std::atomic<std::uint64_t>* pulse, int messages) {
+  catch_interrupts(false);  // it may come twice: from the terminal and from our parent
+  auto tagged = [](Tag tag, const std::string& text) { return char(tag) + text; };
+  try {
+    SchemeResult done = scenario.backend == "simgrid" ? run_on_simgrid(scenario, set, entry, progress, pulse, messages)
+                                                      : run_on_threads(scenario, set, entry, progress, pulse);
+    Archive archive;
+    archive(done);
+    return tagged(result, archive.bytes());
+  } catch (const IllegalStep& error) {
+    return tagged(illegal, error.what());
+  } catch (const ScenarioError& error) {
+    return tagged(scenario_error, error.what());
+  } catch (const std::bad_alloc&) {
+    return tagged(no_memory, {});
+  } catch (const std::exception& error) {
+    return tagged(other, error.what());
+  }
+}
+
+}  // namespace
+
+SchemeResult run_scheme(const Scenario& scenario, const TrainingSet& set, const SchemeEntry& entry, const Progress& progress) {
+  SharedCounter pulse;
+  const ProcessEnd end =
+      run_in_process([&](int messages) { return answer_of(scenario, set, entry, progress, pulse.get(), messages); },
+                     {interrupted, pulse.get(), scenario.patience});
+  if (end.hung)
+    throw IllegalStep("scheme '" + entry.name + "': nothing was finished for " + std::to_string(int(std::ceil(scenario.patience))) +
+                      " s, so its step() hangs; it was ended (patience: in the scenario says how long to wait)");
   if (!end.answered) {
     if (const std::string text = platform_refusal(end.messages, scenario.platform); !text.empty()) throw ScenarioError(text);
-    throw std::runtime_error("scheme '" + entry.name + "': the simulation ended with " + end.how);
+    throw std::runtime_error("scheme '" + entry.name + "': the run ended with " + end.how);
   }
   const std::string text = end.answer.substr(1);
   switch (Tag(end.answer[0])) {
@@ -204,26 +245,6 @@ SchemeResult run_on_simgrid(const Scenario& scenario, const TrainingSet& set, co
   SchemeResult done;
   Archive archive(text);
   archive(done);
-  return done;
-}
-
-}  // namespace
-
-SchemeResult run_scheme(const Scenario& scenario, const TrainingSet& set, const SchemeEntry& entry, const Progress& progress) {
-  if (scenario.backend == "simgrid") return run_on_simgrid(scenario, set, entry, progress);
-  BackendSettings settings;
-  settings.numerics = scenario.numerics != Numerics::off;
-  settings.checks_hazards = scenario.checks_hazards;
-  settings.recorded_ranks = scenario.recorded_ranks;
-  ThreadsBackend backend(settings);
-  SchemeResult done;
-  try {
-    done = run_on(backend, scenario, set, entry, progress);
-  } catch (const std::system_error&) {
-    throw ScenarioError(scenario.file.string() + ": world: this machine has not enough threads for " +
-                        std::to_string(scenario.world) + " ranks; lower world or use backend: simgrid");
-  }
-  done.gpu.name = "CPU threads";
   return done;
 }
 

@@ -11,9 +11,9 @@ namespace shardsim {
 /// Called by run_scheme while it works: steps done, steps in all, simulated seconds.
 using Progress = std::function<void(int, int, double)>;
 
-/// Runs one scheme. On simgrid in a forked process (SimGrid has one engine per process; its clock starts at 0), on threads in this
-/// one. Throws IllegalStep (named: scheme, rank, step, verb, unit) and ScenarioError (a platform that SimGrid refuses).
-/// The training set is that of the scenario; several schemes share one.
+/// Runs one scheme, in a forked process (SimGrid has one engine per process, its clock starts at 0; and a scheme may hang). Throws
+/// IllegalStep (named: scheme, rank, step, verb, unit) and ScenarioError (a platform that SimGrid refuses). The training set is
+/// that of the scenario; several schemes share one.
 SchemeResult run_scheme(const Scenario&, const TrainingSet&, const SchemeEntry&, const Progress& = {});
 
 /// True once Ctrl-C was pressed; run_scheme then ends after the step at hand and says so in its result. Pressed again, it ends the

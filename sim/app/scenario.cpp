@@ -73,8 +73,8 @@ Scenario read_scenario(const fs::path& file, const std::vector<std::string>& ove
   std::vector<std::string> unmentioned;  // defaults that change no figure
   const Fields root(tree,
                     {"name",  "schemes", "platform", "world",     "model",   "data",         "batch",    "precision", "optimizer",
-                     "units", "streams", "prefetch", "unreduced", "grads",   "step_barrier", "numerics", "mesh",      "steps",
-                     "seed",  "backend", "fabric",   "latency",   "hazards", "record",       "expect"},
+                     "units", "streams", "prefetch", "unreduced", "grads",   "step_barrier", "numerics", "mesh",      "patience",
+                     "steps", "seed",    "backend",  "fabric",    "latency", "hazards",      "record",   "expect"},
                     defaults);
 
   const YamlNode* name = root.find("name");
@@ -103,6 +103,11 @@ Scenario read_scenario(const fs::path& file, const std::vector<std::string>& ove
     return Latency(choice_of(node, {"platform", "nccl"}));
   });
   if (const YamlNode* node = root.find("hazards")) scenario.checks_hazards = switch_of(*node);
+  if (const YamlNode* node = root.find("patience")) {
+    scenario.patience = seconds_of(*node);
+    if (!(scenario.patience >= 0.1 && scenario.patience <= 1e6))
+      refuse(*node, quoted(node->text) + " is out of range; write 0.1s or more");
+  }
   if (const YamlNode* node = root.find("record")) {
     const Fields record(*node, {"ranks"}, unmentioned);
     scenario.recorded_ranks = int(record.integer_or("ranks", scenario.recorded_ranks, 1, 1 << 20));

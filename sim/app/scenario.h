@@ -56,6 +56,7 @@ struct Scenario {
   Fidelity fabric = Fidelity::coupled;
   Latency latency = Latency::platform;
   bool checks_hazards = true;
+  double patience = 120;                                   ///< seconds without anything finished until a scheme is said to hang
   int recorded_ranks = 8;                                  ///< ranks in traces and CSVs
   std::map<std::string, std::vector<Expectation>> expect;  ///< by scheme
   bool expect_equal_theta = false;

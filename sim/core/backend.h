@@ -1,5 +1,7 @@
 // Backend: a way to run one body on N ranks, each with its own device and fabric.
 #pragma once
+#include <atomic>
+#include <cstdint>
 #include <functional>
 
 #include "core/device.h"
@@ -24,6 +26,7 @@ class Backend {
 struct BackendSettings {
   bool numerics = true;  ///< false: no storage behind tensors, no arithmetic
   bool checks_hazards = true;
+  std::atomic<std::uint64_t>* pulse = nullptr;  ///< grows with what the streams finish, for whoever watches from outside
   int recorded_ranks = 64;  ///< ranks below this keep their spans and ledger entries; the others keep totals and peaks
 };
 

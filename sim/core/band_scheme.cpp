@@ -23,6 +23,15 @@ BandScheme::State& BandScheme::state(Verb verb, int unit) {
   return states_[unit];
 }
 
+/// "units 0, 2 are", of those that hold this tensor.
+std::string BandScheme::units_with(Tensor State::*held) const {
+  std::string list;
+  int count = 0;
+  for (int u = 0; u < int(states_.size()); ++u)
+    if (states_[u].*held) list += (count++ ? ", " : "") + std::to_string(u);
+  return (count == 1 ? "unit " : "units ") + list + (count == 1 ? " is" : " are");
+}
+
 void BandScheme::after(Event event, Lane lane, Edge edge) {
   if (rank_->knobs.omitted != edge) rank_->device.wait(lane, event);
 }
@@ -150,8 +159,8 @@ Tensor BandScheme::readable(int unit, Verb verb) {
   if (!s.gathered) illegal(verb, unit, "this rank holds only its slice of the parameters; call all_gather(u) first");
   if (s.gathered_in != pass_ && !keeps_gathered())
     illegal(verb, unit,
-            "the gather of the forward pass still serves the backward pass: that is 2P of traffic and hides the gathered "
-            "copy; release(u) after forward(u) and call all_gather(u) again");
+            "the gather of an earlier pass still serves this one: that saves traffic and hides what the gathered copy costs; "
+            "release(u) after forward(u) and call all_gather(u) again, or override keeps_gathered() if that is meant");
   after(s.gather_ready, Lane::compute, Edge::gather_before_use);
   return whole(s.gathered);
 }
@@ -184,7 +193,9 @@ void BandScheme::prepare_gradient(int unit) {
   const int budget = rank_->knobs.unreduced;
   const int alive = full_gradients_ - int(reductions_.size());  // in program order; the stream may still hold more
   if (alive > budget)
-    illegal(Verb::backward, unit, "more full gradients are alive than `unreduced` allows; call reduce_scatter(u) first");
+    illegal(
+        Verb::backward, unit,
+        units_with(&State::full) + " still holding a full gradient, more than `unreduced` allows; call reduce_scatter(u) first");
   if (budget != unlimited && full_gradients_ > budget)
     after(reductions_[full_gradients_ - 1 - budget], Lane::compute, Edge::reduction_before_backward);
   s.full = device.alloc(Lane::compute, Band::grad, one, cuts_[unit].padded, type);
@@ -314,7 +325,9 @@ void BandScheme::gather(int unit) {
     const int budget = rank_->knobs.prefetch + 1;
     if (gathers_ - int(releases_.size()) >= budget)
       illegal(Verb::all_gather, unit,
-              std::to_string(budget) + " gathered units are alive, all that `prefetch` allows; release(u) first");
+              units_with(&State::gathered) +
+                  " gathered already, all that `prefetch` allows; release(u) one first, or override "
+                  "keeps_gathered() if they are meant to stay");
     if (gathers_ >= budget) after(releases_[gathers_ - budget], lane, Edge::release_before_gather);
   }
   after(s.released, lane, Edge::release_before_gather);  // the budget is one of units: none is gathered twice at once

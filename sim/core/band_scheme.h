@@ -28,7 +28,8 @@ class BandScheme : public Scheme {
   ShardSet shard() const override = 0;
   /// One training step in verbs. Called between two legality checks; must not depend on data or rank.
   virtual void step() = 0;
-  /// True for a scheme that deliberately lets a gather of the forward pass serve the backward pass: no gather budget then.
+  /// True for a scheme that deliberately lets a gather serve more than the pass that made it. Nothing bounds how many units are
+  /// then gathered at once: those that it keeps, and up to `prefetch` more that look ahead.
   virtual bool keeps_gathered() const { return false; }
   /// True for a scheme whose ranks are several copies of a sharded whole: `mesh.shards` ranks share one.
   virtual bool replicates() const { return false; }
@@ -60,6 +61,7 @@ class BandScheme : public Scheme {
     bool reduced = false;    // the gradient has been summed over all ranks
     bool published = true;   // every rank's full parameters are the updated ones
   };
+  std::string units_with(Tensor State::*held) const;
   State& state(Verb, int unit);  // checks that there is such a unit
   void start_micro_batch(int index);
   Slice slice(int unit, int member) const;

@@ -153,7 +153,20 @@ TEST_CASE("explain shows a scheme's flags, closed forms, verbs and source") {
   CHECK(has(shardsim.out(), "all_gather()"));
   CHECK(has(shardsim.out(), "class Zero3 : public Zero2"));
   REQUIRE(shardsim("explain zero2") == 0);
-  CHECK(has(shardsim.out(), "Its step() is inherited"));
+  CHECK(has(shardsim.out(), "class Zero1 : public BandScheme"));  // where its step() is
+  CHECK(has(shardsim.out(), "class Zero2 : public Zero1"));
+  CHECK_FALSE(has(shardsim.out(), "all_reduce()"));  // a verb that it never calls
+}
+
+TEST_CASE("explain of two schemes shows the diff of their code and of their consequences") {
+  Shell shardsim;
+  REQUIRE(shardsim("explain zero1 zero2") == 0);
+  CHECK(has(shardsim.out(),
+            "+ class Zero2 : public Zero1 {\n+   ShardSet shard() const override { return {Band::opt, Band::grad}; }"));
+  CHECK(has(shardsim.out(), "  resident                 5.5 | 5.5             3.75 | 3.75   <-"));
+  CHECK(has(shardsim.out(), "  traffic, 4 micro-batches 2 | 2                 5 | 5   <-"));  // A + 1
+  CHECK(shardsim("explain zero1 zero9") == 2);
+  CHECK(has(shardsim.err(), "known schemes: dp, zero1"));
 }
 
 TEST_CASE("list names what there is") {

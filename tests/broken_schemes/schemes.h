@@ -227,4 +227,14 @@ class Throws : public Dp {
   void step() override { throw std::runtime_error("the plugin's own words"); }
 };
 
+/// Never comes back from its second pass.
+class Hangs : public Dp {
+  void step() override {
+    for (MicroBatch micro : micro_batches()) {
+      for (int u : forward_order()) forward(u);
+      for (std::atomic<bool> over = false; !over;) {}
+    }
+  }
+};
+
 }  // namespace shardsim::broken

@@ -30,7 +30,7 @@ const Broken all_broken[] = {
     {"scatters_replicas", {"reduce_scatter(unit 2 of 3)", "call all_reduce(u)"}},
     {"gathers_replicas", {"all_gather(unit 0 of 3)", "nothing is sharded"}},
     {"reduces_twice", {"all_reduce(unit 2 of 3)", "reduce once"}},
-    {"hoards_gradients", {"backward(unit 0 of 3)", "`unreduced`", "reduce_scatter(u) first"}},
+    {"hoards_gradients", {"backward(unit 0 of 3)", "units 1, 2 are still holding", "`unreduced`", "reduce_scatter(u) first"}},
     {"drops_a_gradient", {"backward(unit 0 of 3)", "never reduced", "reduce_scatter(u)"}},
     {"does_nothing", {"adam()", "ended without an update", "call adam()"}},
     {"forgets_to_update", {"adam()", "ended without an update"}},
@@ -100,21 +100,32 @@ TEST_CASE("the mistake to avoid is refused with one unit, with two and with many
     const Ended whole = runs(scheme, "simgrid", "--set units=whole");
     INFO(whole.output);
     refused(whole, scheme);
-    CHECK(whole.output.find("backward(unit 0 of 1): the gather of the forward pass still serves the backward pass") !=
+    CHECK(whole.output.find("backward(unit 0 of 1): the gather of an earlier pass still serves this one") !=
           std::string::npos);
     CHECK(whole.output.find("release(u) after forward(u)") != std::string::npos);
     const Ended two = runs(scheme, "simgrid", "--set model.widths=[5,7,3]");
     INFO(two.output);
     refused(two, scheme);
-    CHECK(two.output.find("backward(unit 1 of 2): the gather of the forward pass") != std::string::npos);
+    CHECK(two.output.find("backward(unit 1 of 2): the gather of an earlier pass") != std::string::npos);
     const Ended many = runs(scheme, "simgrid", "--set model.widths=[5,7,7,7,7,7,7,7,3]");
     INFO(many.output);
     refused(many, scheme);
-    CHECK(many.output.find("all_gather(unit 2 of 8): 2 gathered units are alive") != std::string::npos);
-    CHECK(many.output.find("release(u) first") != std::string::npos);
+    CHECK(many.output.find("all_gather(unit 2 of 8): units 0, 1 are gathered already") != std::string::npos);
+    CHECK(many.output.find("release(u) one first, or override keeps_gathered()") != std::string::npos);
     const Ended roomy = runs(scheme, "simgrid", "--set model.widths=[5,7,7,7,7,7,7,7,3] --set prefetch=unlimited");
     INFO(roomy.output);
     refused(roomy, scheme);
-    CHECK(roomy.output.find("backward(unit 7 of 8): the gather of the forward pass") != std::string::npos);
+    CHECK(roomy.output.find("backward(unit 7 of 8): the gather of an earlier pass") != std::string::npos);
+  }
+}
+
+TEST_CASE("a scheme that hangs is ended and named, on both backends") {
+  const Runs runs;
+  for (const char* backend : {"simgrid", "threads"}) {
+    const Ended ended = runs("hangs", backend, "--set patience=500ms");
+    INFO(ended.output);
+    refused(ended, "hangs");
+    CHECK(ended.output.find("step() hangs") != std::string::npos);
+    CHECK_FALSE(runs.left_results());
   }
 }

@@ -19,6 +19,7 @@ SimDevice::SimDevice(World& world, int rank, const Gpu& gpu, const BackendSettin
       world_(world),
       gpu_(gpu),
       numerics_(settings.numerics),
+      pulse_(settings.pulse),
       semaphore_(simgrid::s4u::Semaphore::create(0)) {
   ledger_ = Ledger(rank < settings.recorded_ranks);
   recorder_ = Recorder(rank < settings.recorded_ranks);
@@ -39,6 +40,7 @@ double SimDevice::host_date(double cost) {
 
 void SimDevice::dequeued(std::size_t entries) {
   pending_ -= int(entries);
+  if (pulse_) pulse_->fetch_add(1, std::memory_order_relaxed);
   if (wakes_at_ < 0 || pending_ > wakes_at_) return;
   wakes_at_ = -1;
   wake();

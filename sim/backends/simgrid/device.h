@@ -54,6 +54,7 @@ class SimDevice final : public Device {
   World& world_;
   Gpu gpu_;
   bool numerics_;
+  std::atomic<std::uint64_t>* pulse_;
   std::array<Stream, lane_count> streams_;
   simgrid::s4u::SemaphorePtr semaphore_;
   int pending_ = 0;    // entries enqueued and not finished

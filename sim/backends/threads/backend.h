@@ -10,7 +10,7 @@ namespace shardsim {
 
 class ThreadsBackend : public Backend {
  public:
-  explicit ThreadsBackend(BackendSettings settings) : settings_(settings) {}
+  explicit ThreadsBackend(BackendSettings settings) : settings_(settings) { alarm_.pulse = settings.pulse; }
   /// Ranks that wait for each other for ever, which the fabric's own checks cannot see across groups, are an IllegalStep too.
   void run(int world, const Body&) override;
   const Device& device(int rank) const override { return *devices_.at(rank); }

@@ -24,6 +24,7 @@ class Alarm {
   void raise(std::exception_ptr) noexcept;
   /// To be read when all threads have been joined.
   std::exception_ptr error() const { return error_; }
+  std::atomic<std::uint64_t>* pulse = nullptr;  ///< grows with every finished task; orders nothing
 
  private:
   std::atomic<bool> raised_ = false;

@@ -42,6 +42,7 @@ void Stream::work() {
         alarm_.raise(std::current_exception());
       }
     }
+    if (alarm_.pulse) alarm_.pulse->fetch_add(1, std::memory_order_relaxed);
     done_.advance(taken);
   }
 }
