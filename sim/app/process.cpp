@@ -79,6 +79,7 @@ ProcessEnd run_in_process(const std::function<std::string(int)>& body, const Wat
   if (child < 0) throw std::runtime_error("cannot start a process: fork failed");
   if (child == 0) {
     prctl(PR_SET_PDEATHSIG, SIGKILL);
+    for (int fatal : {SIGABRT, SIGSEGV, SIGBUS, SIGFPE, SIGILL}) signal(fatal, SIG_DFL);  // a crash is the parent's to report
     close(answer[0]);
     std::string text = body(fileno(messages));
     text += '.';  // told apart from a process that died in the middle

@@ -30,7 +30,7 @@ std::string read_text(const std::filesystem::path& file) {
   std::ifstream in(file, std::ios::binary);
   std::ostringstream text;
   text << in.rdbuf();
-  if (!in || !text) throw ScenarioError(file.string() + ": cannot read the platform file");
+  if (!in) throw ScenarioError(file.string() + ": cannot read the platform file");
   return text.str();
 }
 
