@@ -7,6 +7,7 @@
 #include <atomic>
 #include <cmath>
 #include <csignal>
+#include <ctime>
 #include <limits>
 #include <mutex>
 #include <new>
@@ -23,7 +24,9 @@
 namespace shardsim {
 namespace {
 
-volatile std::sig_atomic_t interrupt_seen = 0;  // a signal handler has nowhere else to write
+// A signal handler has nowhere else to write.
+volatile std::sig_atomic_t interrupt_seen = 0;
+volatile double interrupted_at = 0;
 
 /// All ranks stop after the same step.
 class StopAt {
@@ -253,7 +256,12 @@ void catch_interrupts(bool ends_on_second) {
   action.sa_handler = [](int) { interrupt_seen = 1; };
   if (ends_on_second)
     action.sa_handler = [](int) {
-      if (interrupt_seen) _exit(130);
+      // One press may arrive twice, from the terminal and from a parent that passes it on: half a second tells two presses apart.
+      timespec now{};
+      clock_gettime(CLOCK_MONOTONIC, &now);
+      const double seconds = double(now.tv_sec) + 1e-9 * double(now.tv_nsec);
+      if (interrupt_seen && seconds - interrupted_at > 0.5) _exit(130);
+      if (!interrupt_seen) interrupted_at = seconds;
       interrupt_seen = 1;
     };
   sigaction(SIGINT, &action, nullptr);
