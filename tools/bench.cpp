@@ -165,8 +165,8 @@ struct Training {
     const Registry schemes = built_in_schemes();
     const std::unique_ptr<Scheme> scheme = schemes.find("zero3")->make();
     scheme->bind(rank);
-    std::vector<float> loss;
-    for (int step = 0; step < steps; ++step) scheme->run_step(step, loss);
+    StepReport report;
+    for (int step = 0; step < steps; ++step) scheme->run_step(step, report);
     device.synchronize();
   }
 };
