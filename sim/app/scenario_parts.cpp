@@ -210,6 +210,9 @@ void read_model_and_data(const Fields& root, Scenario& scenario, std::vector<std
   read_numerics(root, scenario, defaults);
   const YamlNode& model = root.need("model", "model: {kind: mlp, widths: [8, 32, 4]}");
   scenario.model = read_mlp(model, scenario, defaults);
+  for (const std::int64_t width : scenario.model.widths)
+    if (double(scenario.micro_batch) * double(width) > double(most_parameters))
+      refuse(*model.child("widths"), "and batch.micro make an activation of more than 2^50 numbers; choose smaller ones");
   if (!scenario.model.theta0.empty()) {
     const YamlNode& theta0 = *model.child("theta0");
     if (scenario.numerics == Numerics::twin)

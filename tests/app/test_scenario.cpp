@@ -210,6 +210,14 @@ TEST_CASE("every bad value is refused in one line that names file, line, key and
   }
 }
 
+TEST_CASE("a batch whose activations could not be counted is refused") {
+  const test::ScenarioFolder folder;
+  const std::string text = "schemes: dp\nworld: 1\nbackend: threads\nnumerics: off\nbatch: {micro: 2000000000}\n";
+  CHECK(folder.refusal(text + "model: {kind: mlp, widths: [400000, 2]}\n") == "accepted");
+  CHECK(folder.refusal(text + "model: {kind: mlp, widths: [2000000000, 2]}\n") ==
+        "s.yaml:6: model.widths: and batch.micro make an activation of more than 2^50 numbers; choose smaller ones");
+}
+
 TEST_CASE("every bad value among the needed keys is refused") {
   const test::ScenarioFolder folder;
   struct Case {
