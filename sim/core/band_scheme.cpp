@@ -186,7 +186,13 @@ void BandScheme::prepare_gradient(int unit) {
   State& s = states_[unit];
   Device& device = rank_->device;
   const Dtype type = rank_->knobs.precision.grad;
+  if (s.full)
+    illegal(Verb::backward, unit, "its gradient of an earlier micro-batch was never reduced; call reduce_scatter(u) first");
   if (!shard().has(Band::grad)) {
+    if (s.scattered || s.reduced)
+      illegal(Verb::backward, unit,
+              "its gradient is summed over the ranks already and cannot take in another micro-batch; reduce where micro.reduces is "
+              "true");
     if (!s.grad) s.grad = device.alloc(Lane::compute, Band::grad, one, cuts_[unit].padded, type);
     return;
   }

@@ -223,6 +223,29 @@ class RepeatsOnOneRank : public Zero1 {
   }
 };
 
+/// Reduces what it goes on adding to.
+class ReducesEveryMicroBatch : public Dp {
+  void step() override {
+    for (MicroBatch micro : micro_batches()) {
+      for (int u : forward_order()) forward(u);
+      for (int u : backward_order()) { backward(u); all_reduce(u); }
+    }
+    clip(); adam();
+  }
+};
+
+/// Reduces on the last micro-batch only, though it keeps no foreign gradients.
+class ReducesTheLastOnly : public Zero2 {
+  void step() override {
+    for (MicroBatch micro : micro_batches()) {
+      for (int u : forward_order()) forward(u);
+      for (int u : backward_order()) { backward(u); if (micro.last) reduce_scatter(u); }
+    }
+    clip(); adam();
+    for (int u : forward_order()) all_gather(u);
+  }
+};
+
 class Throws : public Dp {
   void step() override { throw std::runtime_error("the plugin's own words"); }
 };

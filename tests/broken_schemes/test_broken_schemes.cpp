@@ -129,3 +129,17 @@ TEST_CASE("a scheme that hangs is ended and named, on both backends") {
     CHECK_FALSE(runs.left_results());
   }
 }
+
+TEST_CASE("gradients that are reduced at the wrong micro-batch are refused") {
+  const Runs runs;
+  const Ended every = runs("reduces_every_micro_batch", "simgrid", "--set batch.accumulation=2");
+  INFO(every.output);
+  refused(every, "reduces_every_micro_batch");
+  CHECK(every.output.find("backward(unit 2 of 3): its gradient is summed over the ranks already") != std::string::npos);
+  CHECK(every.output.find("where micro.reduces is true") != std::string::npos);
+  CHECK(runs("reduces_every_micro_batch", "simgrid").code == 0);  // with one micro-batch it is dp
+  const Ended last = runs("reduces_the_last_only", "simgrid", "--set batch.accumulation=2 --set unreduced=unlimited");
+  INFO(last.output);
+  refused(last, "reduces_the_last_only");
+  CHECK(last.output.find("backward(unit 2 of 3): its gradient of an earlier micro-batch was never reduced") != std::string::npos);
+}
