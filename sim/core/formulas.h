@@ -1,5 +1,5 @@
-// The closed forms: what the textbook says a scheme moves, holds and needs. Printed beside the simulated figures, never used for
-// them.
+// The closed forms: what the textbook says a scheme moves, holds and needs, printed beside the simulated figures. Of these only
+// sent_bytes is also used to simulate: the fabrics `coupled` and `formula` bill what `ring` counts from its messages.
 #pragma once
 #include <cstdint>
 

@@ -15,7 +15,7 @@ std::string in_words(const char* op, Label label, Lane lane) {
 
 }  // namespace
 
-void Hazards::access(Lane lane, const Tensor& tensor, bool reads, bool writes, const char* op, Label label) {
+void Hazards::access(Lane lane, const Tensor& tensor, bool /*reads*/, bool writes, const char* op, Label label) {
   if (!on_ || !tensor) return;
   Storage& storage = *tensor.in;
   const std::string band = name_of(storage.band);
@@ -37,7 +37,6 @@ void Hazards::access(Lane lane, const Tensor& tensor, bool reads, bool writes, c
   std::erase_if(accesses, [&](const HazardHistory::Access& past) {
     return past.begin >= begin && past.end <= end && (writes || (past.lane == lane && !past.write));
   });
-  (void)reads;
   accesses.push_back({begin, end, mine[unsigned(lane)], lane, writes, label, op});
 }
 

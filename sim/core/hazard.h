@@ -36,7 +36,8 @@ class Hazards {
 
   /// An operation begins on `lane`: the accesses that follow are its own.
   void tick(Lane lane) { ++clock(lane)[unsigned(lane)]; }
-  /// Throws IllegalStep when the access is not ordered after a conflicting one, naming both operations and the missing edge.
+  /// What does not write, reads. Throws IllegalStep when the access is not ordered after a conflicting one, naming both operations
+  /// and the missing edge.
   void access(Lane, const Tensor&, bool reads, bool writes, const char* op, Label);
   void record(Lane, Event);
   void wait(Lane, Event);

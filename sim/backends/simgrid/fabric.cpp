@@ -151,29 +151,27 @@ void Communicator::leave(Pending& pending, int member, double date) {
   stream.end_collective(date);
 }
 
-void Communicator::end(double date) {
+Pending Communicator::take_head() {
   Pending pending = std::move(queue_.front());
   queue_.pop_front();
   ++finished_;
   busy_ = false;
+  return pending;
+}
+
+void Communicator::end(double date) {
+  Pending pending = take_head();
   if (!pending.members.empty()) numerics::move_in_ring_order(pending.members);
   for (int member = 0; member < ring_.group.size; ++member) leave(pending, member, date);
   start_if_ready();
 }
 
 void Communicator::end_member(int member) {
-  Pending& pending = queue_.front();
-  const bool last = --pending.left == 0;
-  if (last) {
-    Pending done = std::move(queue_.front());
-    queue_.pop_front();
-    ++finished_;
-    busy_ = false;
-    leave(done, member, sg::Engine::get_clock());
-    start_if_ready();
-  } else {
-    leave(pending, member, sg::Engine::get_clock());
-  }
+  const double date = sg::Engine::get_clock();
+  if (--head().left > 0) return leave(head(), member, date);
+  Pending pending = take_head();
+  leave(pending, member, date);
+  start_if_ready();
 }
 
 // ---- SimFabric

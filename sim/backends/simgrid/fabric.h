@@ -73,6 +73,7 @@ class Communicator {
  private:
   void start_if_ready();
   void start_transfers();
+  Pending take_head();
   void end(double date);
   void leave(Pending&, int member, double date);
 
