@@ -1,9 +1,18 @@
-// Gpu: the facts of one GPU that prices are made of. Read from the platform's host properties, printed with their origin.
+// Gpu: the facts of one GPU, and of the software that runs on it, that prices are made of. Read from the GPU table, the platform's
+// host properties and the scenario's `prices`, in this order; printed with their origin.
 #pragma once
 #include <cstdint>
 #include <string>
 
 namespace shardsim {
+
+/// How fast a fused attention kernel is: forward and backward together run at flops x s / (s + half_sequence) for sequences of s
+/// tokens, counted with causal floating-point operations (forward 2 b s^2 a h, backward 2.5 times that).
+struct AttentionSpeed {
+  double flops = 0;  ///< per second, of long sequences; 0: as a matrix product
+  double half_sequence = 0;
+  double forward_share = 0.26;  ///< of the time of both
+};
 
 struct Gpu {
   std::string name = "ideal";
@@ -14,6 +23,18 @@ struct Gpu {
   double memory_efficiency = 1;           ///< sustained share of the bandwidth
   double kernel_seconds = 0;              ///< fixed time of a kernel on the device
   double launch_seconds = 0;              ///< time that a launch costs the host
+  int multiprocessors = 0;                ///< SMs, for wave quantisation; 0: none
+  double output_write = 1;                ///< share of a product's output write that is not hidden (kappa)
+  AttentionSpeed attention_64, attention_128;  ///< for heads of at most 64, and of more
+
+  // Bytes per element that an elementwise kernel of the software stack moves in a forward pass; its backward moves twice as much.
+  // 0: what the op's tensors say.
+  double norm_bytes = 0, residual_bytes = 0, rotate_bytes = 0, activation_bytes = 0;
+
+  /// Compute time that a collective takes from what it overlaps, in units of (bytes sent / memory_bandwidth).
+  double contention = 0;
+  /// Mean of the exponentially distributed slow-down of a node in a step, as a share of the step.
+  double jitter = 0;
 };
 
 }  // namespace shardsim
