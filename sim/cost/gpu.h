@@ -1,6 +1,7 @@
 // Gpu: the facts of one GPU, and of the software that runs on it, that prices are made of. Read from the GPU table, the platform's
-// host properties and the scenario's `prices`, in this order; printed with their origin.
+// host properties and the scenario's `prices`, in this order (cost/facts.h); printed with their origin.
 #pragma once
+#include <array>
 #include <cstdint>
 #include <string>
 
@@ -14,17 +15,20 @@ struct AttentionSpeed {
   double forward_share = 0.26;  ///< of the time of both
 };
 
+/// Who said a fact; later ones win.
+enum class Origin : std::uint8_t { nobody, table, platform, calibrated, scenario };
+
 struct Gpu {
   std::string name = "ideal";
-  double fp32_flops = 0, bf16_flops = 0;  ///< per second, dense tensor peak
-  double memory_bandwidth = 0;            ///< bytes per second
-  std::int64_t memory_bytes = 0;          ///< capacity
-  double gemm_efficiency = 1;             ///< sustained share of the peak
-  double memory_efficiency = 1;           ///< sustained share of the bandwidth
-  double kernel_seconds = 0;              ///< fixed time of a kernel on the device
-  double launch_seconds = 0;              ///< time that a launch costs the host
-  int multiprocessors = 0;                ///< SMs, for wave quantisation; 0: none
-  double output_write = 1;                ///< share of a product's output write that is not hidden (kappa)
+  double fp32_flops = 0, bf16_flops = 0;       ///< per second, dense tensor peak
+  double memory_bandwidth = 0;                 ///< bytes per second
+  std::int64_t memory_bytes = 0;               ///< capacity
+  double gemm_efficiency = 1;                  ///< sustained share of the peak
+  double memory_efficiency = 1;                ///< sustained share of the bandwidth
+  double kernel_seconds = 0;                   ///< fixed time of a kernel on the device
+  double launch_seconds = 0;                   ///< time that a launch costs the host
+  int multiprocessors = 0;                     ///< SMs, for wave quantisation; 0: none
+  double output_write = 1;                     ///< share of a product's output write that is not hidden (kappa)
   AttentionSpeed attention_64, attention_128;  ///< for heads of at most 64, and of more
 
   // Bytes per element that an elementwise kernel of the software stack moves in a forward pass; its backward moves twice as much.
@@ -35,6 +39,9 @@ struct Gpu {
   double contention = 0;
   /// Mean of the exponentially distributed slow-down of a node in a step, as a share of the step.
   double jitter = 0;
+
+  std::string attention, stack = "natural";  ///< names of the attention kernel and the software stack that the facts were taken of
+  std::array<Origin, 32> origins{};          ///< of each fact, by its position in facts()
 };
 
 }  // namespace shardsim
