@@ -1,33 +1,13 @@
-// Data: rows by position, the teacher, and a generator whose numbers are the same on any machine.
+// Data: rows by position, and the teacher.
 #include "models/data.h"
 
 #include <cmath>
 #include <utility>
 
+#include "models/random.h"
+
 namespace shardsim {
 namespace {
-
-/// A random number by position: splitmix64 of (seed, purpose, index). No state, so nothing depends on who asked before.
-class Random {
- public:
-  Random(std::uint64_t seed, std::uint64_t purpose) : key_(mix(seed ^ mix(purpose))) {}
-  /// Uniform in [-1, 1), a multiple of 2^-23.
-  float symmetric(std::uint64_t index) const {
-    return float(std::int64_t(mix(key_ + index * step) >> 40) - (1 << 23)) / float(1 << 23);
-  }
-
- private:
-  static constexpr std::uint64_t step = 0x9e3779b97f4a7c15u;
-  static std::uint64_t mix(std::uint64_t x) {
-    x += step;
-    x = (x ^ x >> 30) * 0xbf58476d1ce4e5b9u;
-    x = (x ^ x >> 27) * 0x94d049bb133111ebu;
-    return x ^ x >> 31;
-  }
-  std::uint64_t key_;
-};
-
-enum Purpose : std::uint64_t { theta_of_student = 1, theta_of_teacher, inputs };
 
 std::vector<float> uniform_theta(const std::vector<std::int64_t>& widths, const Random& random) {
   std::vector<float> theta;
@@ -56,8 +36,8 @@ Data::Data(std::vector<float> x, std::int64_t in, std::vector<float> y, std::int
     : x_(std::move(x)), y_(std::move(y)), in_(in), out_(out), rows_(std::int64_t(x_.size()) / in) {}
 
 Data Data::from_teacher(const std::vector<std::int64_t>& widths, std::int64_t rows, std::uint64_t seed) {
-  const std::vector<float> theta = uniform_theta(widths, Random(seed, theta_of_teacher));
-  const Random random(seed, inputs);
+  const std::vector<float> theta = uniform_theta(widths, Random(seed, Purpose::theta_of_teacher));
+  const Random random(seed, Purpose::inputs);
   std::vector<float> x(std::size_t(rows * widths.front())), y;
   for (std::size_t i = 0; i < x.size(); ++i) x[i] = random.symmetric(i);
   for (std::int64_t row = 0; row < rows; ++row) {
@@ -88,7 +68,7 @@ void Data::fill(const Place& at, std::vector<float>& x, std::vector<float>& y) c
 }
 
 std::vector<float> seeded_theta(const std::vector<std::int64_t>& widths, std::uint64_t seed) {
-  return uniform_theta(widths, Random(seed, theta_of_student));
+  return uniform_theta(widths, Random(seed, Purpose::theta_of_student));
 }
 
 }  // namespace shardsim

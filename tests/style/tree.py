@@ -14,7 +14,7 @@ ARROWS = {
     "memory": ["core"],
     "numerics": ["core"],
     **{backend: ["core", "cost", "memory", "numerics"] for backend in BACKENDS},
-    "formats": ["core"],
+    "formats": ["core", "models"],
     "app": ["core", "models", "cost", "memory", "numerics", "formats", *BACKENDS],
     "schemes": ["core"],
 }
