@@ -11,6 +11,7 @@
 #include "app/scenario_parts.h"
 #include "app/table.h"
 #include "core/formulas.h"
+#include "models/transformer_shape.h"
 
 namespace shardsim {
 namespace {
@@ -140,7 +141,22 @@ std::string list_schemes(const Registry& registry) {
 }
 
 std::string list_models() {
-  return "mlp           multi-layer perceptron: {kind: mlp, widths: [in, hidden..., out], activation: tanh, loss: mse}\n";
+  const auto right = [](const std::string& text, std::size_t columns) {
+    return std::string(text.size() < columns ? columns - text.size() : 1, ' ') + text;
+  };
+  std::string text = padded("name", 12) + right("parameters", 12) + right("published", 13) + right("layers", 8);
+  for (const char* size : {"hidden", "heads", "kv", "ffn", "vocab"}) text += right(size, 7);
+  text += "  published in\n";
+  for (const Preset& preset : presets()) {
+    const TransformerShape& shape = preset.shape;
+    text += padded(preset.name, 12) + right(std::to_string(parameters(shape)), 12);
+    text += right(std::to_string(preset.published_parameters), 13) + right(std::to_string(shape.layers), 8);
+    for (std::int64_t size : {shape.hidden, shape.heads, shape.kv_heads, shape.ffn, shape.vocab})
+      text += right(std::to_string(size), 7);
+    text += "  " + preset.source + "\n";
+  }
+  text += "\nothers: {hf_config: config.json} of gpt2, llama or mistral; {kind: gpt2 | llama, layers, hidden, heads, vocab, ...};\n";
+  return text + "mlp, a multi-layer perceptron: {kind: mlp, widths: [in, hidden..., out], activation: tanh, loss: mse}\n";
 }
 
 std::string list_platforms() {
