@@ -5,7 +5,6 @@
 #include <limits>
 
 #include "app/scenario_training.h"
-#include "formats/npy.h"
 
 namespace shardsim {
 namespace {
@@ -13,7 +12,6 @@ namespace {
 namespace fs = std::filesystem;
 
 constexpr std::int64_t most = std::numeric_limits<int>::max() - 1;
-constexpr std::int64_t most_parameters = std::int64_t{1} << 50;
 
 int budget_of(const YamlNode& node) {
   if (node.kind == YamlNode::Kind::scalar && node.text == "unlimited") return unlimited;
@@ -33,92 +31,6 @@ Cut cut_of(const YamlNode& node, std::vector<std::string>& defaults) {
   if (bytes < 1 || bytes > double(std::int64_t{1} << 60))
     refuse(size, quoted(size.text) + " is out of range; a bucket has at least one byte");
   return {Cut::Kind::bucket, std::int64_t(bytes)};
-}
-
-MlpChoice read_mlp(const YamlNode& node, const Scenario& scenario, std::vector<std::string>& defaults) {
-  if (node.kind == YamlNode::Kind::scalar)
-    refuse(node, "there is no model " + quoted(node.text) + "; write it as {kind: mlp, widths: [8, 32, 4]}");
-  const Fields fields(node, {"kind", "widths", "activation", "loss", "theta0"}, defaults);
-  MlpChoice mlp;
-  choice_of(fields.need("kind", "kind: mlp"), {"mlp"});
-  const YamlNode& widths = fields.need("widths", "widths: [8, 32, 4]");
-  for (const YamlNode& width : list_of(widths, "[8, 32, 4]")) mlp.widths.push_back(integer_of(width, 1, most));
-  if (mlp.widths.size() < 2) refuse(widths, "holds one width, but an input's and an output's are needed; write it as [8, 32, 4]");
-  double parameters = 0;
-  for (std::size_t i = 0; i + 1 < mlp.widths.size(); ++i) parameters += double(mlp.widths[i] + 1) * double(mlp.widths[i + 1]);
-  if (parameters > double(most_parameters)) refuse(widths, "make a model of more than 2^50 parameters; choose smaller ones");
-  mlp.activation = fields.value_or("activation", std::string("tanh"), "tanh", [](const YamlNode& value) {
-    choice_of(value, {"tanh"});
-    return value.text;
-  });
-  mlp.loss = fields.value_or("loss", std::string("mse"), "mse", [](const YamlNode& value) {
-    choice_of(value, {"mse"});
-    return value.text;
-  });
-  if (const YamlNode* theta0 = fields.find("theta0")) mlp.theta0 = beside_scenario(scenario, text_of(*theta0));
-  return mlp;
-}
-
-/// The shape of a .npy file, all of which is read and checked; what is wrong is said with the scenario's line.
-std::vector<std::int64_t> checked_shape(const YamlNode& node, const fs::path& file, std::size_t dimensions) {
-  try {
-    return formats::read_npy(file, dimensions).shape;
-  } catch (const ScenarioError& error) {
-    refuse(node, error.what());
-  }
-}
-
-void check_columns(const YamlNode& node, const fs::path& file, std::int64_t columns, std::int64_t width, const char* which) {
-  if (columns != width)
-    refuse(node, file.string() + ": has " + std::to_string(columns) + " columns, but the model's " + which + " width is " +
-                     std::to_string(width));
-}
-
-void read_data(const Fields& root, Scenario& scenario, std::vector<std::string>& defaults) {
-  const bool needed = scenario.numerics != Numerics::off;
-  const YamlNode* node = root.find("data");
-  if (!node) {
-    if (needed) defaults.push_back("data: {teacher: {rows: " + std::to_string(scenario.data.rows) + "}}");
-    return;
-  }
-  const Fields fields(*node, {"x", "y", "teacher"}, defaults);
-  if (const YamlNode* teacher = fields.find("teacher")) {
-    if (fields.find("x") || fields.find("y"))
-      refuse(*teacher, "stands beside x or y; data comes from a teacher or from files, not from both");
-    scenario.data.rows = integer_of(Fields(*teacher, {"rows"}, defaults).need("rows", "teacher: {rows: 4096}"), 1, most);
-    return;
-  }
-  const YamlNode &x = fields.need("x", "data: {x: x.npy, y: y.npy}"), &y = fields.need("y", "data: {x: x.npy, y: y.npy}");
-  scenario.data.x = beside_scenario(scenario, text_of(x)), scenario.data.y = beside_scenario(scenario, text_of(y));
-  if (scenario.numerics == Numerics::twin)
-    refuse(x, "files have the full widths, but a twin has smaller ones; use numerics: full or a teacher");
-  const auto of_x = checked_shape(x, scenario.data.x, 2), of_y = checked_shape(y, scenario.data.y, 2);
-  check_columns(x, scenario.data.x, of_x[1], scenario.model.widths.front(), "input");
-  check_columns(y, scenario.data.y, of_y[1], scenario.model.widths.back(), "output");
-  if (of_x[0] == 0) refuse(x, scenario.data.x.string() + ": has no rows");
-  if (of_x[0] != of_y[0])
-    refuse(y, scenario.data.y.string() + ": has " + std::to_string(of_y[0]) + " rows, but x has " + std::to_string(of_x[0]));
-}
-
-void read_numerics(const Fields& root, Scenario& scenario, std::vector<std::string>& defaults) {
-  const YamlNode* node = root.find("numerics");
-  if (!node) {
-    defaults.push_back("numerics: full");
-    return;
-  }
-  if (node->kind == YamlNode::Kind::map) {
-    const Fields fields(*node, {"mode", "width"}, defaults);
-    const YamlNode& mode = fields.need("mode", "numerics: {mode: twin, width: 32}");
-    choice_of(mode, {"twin"});
-    scenario.numerics = Numerics::twin;
-    scenario.twin_width = integer_of(fields.need("width", "numerics: {mode: twin, width: 32}"), 1, most);
-    return;
-  }
-  if (node->kind == YamlNode::Kind::scalar && node->text == "twin")
-    refuse(*node, "a twin needs a width; write it as {mode: twin, width: 32}");
-  if (node->kind == YamlNode::Kind::scalar && node->text != "full" && node->text != "off")
-    refuse(*node, "unknown value " + quoted(node->text) + "; known values: full, off, {mode: twin, width: 32}");
-  scenario.numerics = choice_of(*node, {"full", "off"}) == 0 ? Numerics::full : Numerics::off;
 }
 
 Expectation read_expectation(const YamlNode& node) {
@@ -190,7 +102,7 @@ void read_knobs(const Fields& root, Scenario& scenario, std::vector<std::string>
   YamlNode empty;
   empty.kind = YamlNode::Kind::map, empty.key = "batch";
   const YamlNode* batch = root.find("batch");
-  const Fields fields(batch ? *batch : empty, {"micro", "accumulation"}, defaults);
+  const Fields fields(batch ? *batch : empty, {"micro", "sequence", "accumulation"}, defaults);
   scenario.micro_batch = fields.integer_or("micro", 1, 1, most);
   knobs.accumulation = int(fields.integer_or("accumulation", 1, 1, 1'000'000));
   read_precision(root, knobs, defaults);
@@ -204,28 +116,6 @@ void read_knobs(const Fields& root, Scenario& scenario, std::vector<std::string>
     return choice_of(node, {"resident", "transient"}) == 0;
   });
   knobs.step_barrier = root.switch_or("step_barrier", true);
-}
-
-void read_model_and_data(const Fields& root, Scenario& scenario, std::vector<std::string>& defaults) {
-  read_numerics(root, scenario, defaults);
-  const YamlNode& model = root.need("model", "model: {kind: mlp, widths: [8, 32, 4]}");
-  scenario.model = read_mlp(model, scenario, defaults);
-  for (const std::int64_t width : scenario.model.widths)
-    if (double(scenario.micro_batch) * double(width) > double(most_parameters))
-      refuse(*model.child("widths"), "and batch.micro make an activation of more than 2^50 numbers; choose smaller ones");
-  if (!scenario.model.theta0.empty()) {
-    const YamlNode& theta0 = *model.child("theta0");
-    if (scenario.numerics == Numerics::twin)
-      refuse(theta0, "a file has the full widths, but a twin has smaller ones; use numerics: full or leave theta0 out");
-    std::int64_t parameters = 0;
-    const std::vector<std::int64_t>& widths = scenario.model.widths;
-    for (std::size_t i = 0; i + 1 < widths.size(); ++i) parameters += (widths[i] + 1) * widths[i + 1];
-    const std::int64_t there = checked_shape(theta0, scenario.model.theta0, 1)[0];
-    if (there != parameters)
-      refuse(theta0, scenario.model.theta0.string() + ": holds " + std::to_string(there) + " numbers, but the model has " +
-                         std::to_string(parameters) + " parameters");
-  }
-  read_data(root, scenario, defaults);
 }
 
 void read_expectations(const Fields& root, Scenario& scenario, const Registry& registry) {

@@ -1,4 +1,4 @@
-// The parts of a scenario that have keys of their own: precision, optimizer, units, budgets, model, data, expectations.
+// The parts of a scenario that have keys of their own: batch, units, budgets, expectations.
 #pragma once
 #include <filesystem>
 #include <string>
@@ -11,9 +11,6 @@ namespace shardsim {
 
 /// Fills precision, units, streams, budgets, accumulation, clip and Adam. `micro_batch` is set too: it stands in `batch`.
 void read_knobs(const Fields& root, Scenario&, std::vector<std::string>& defaults);
-
-/// Fills model, data and the twin's width, and checks the .npy files against the widths. Paths are relative to the scenario file.
-void read_model_and_data(const Fields& root, Scenario&, std::vector<std::string>& defaults);
 
 /// Fills expect.
 void read_expectations(const Fields& root, Scenario&, const Registry&);

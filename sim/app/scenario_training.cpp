@@ -82,12 +82,17 @@ void read_precision(const Fields& root, Knobs& knobs, std::vector<std::string>& 
     defaults.push_back("precision: {param: fp32, grad: fp32, reduce: fp32}");
     return;
   }
-  const Fields fields(*node, {"param", "grad", "reduce", "loss_scale"}, defaults);
+  const Fields fields(*node, {"param", "grad", "reduce", "master", "loss_scale"}, defaults);
   const auto read = [](const YamlNode& value) { return Dtype(choice_of(value, {"fp32", "bf16", "fp16"})); };
   Precision& precision = knobs.precision;
   precision.param = fields.value_or("param", Dtype::fp32, "fp32", read);
   precision.grad = fields.value_or("grad", precision.param, name_of(precision.param), read);
   precision.reduce = fields.value_or("reduce", precision.grad, name_of(precision.grad), read);
+  if (const YamlNode* master = fields.find("master")) {
+    precision.master = choice_of(*master, {"none", "fp32"}) == 1;
+    if (!precision.master && precision.param == Dtype::fp32)
+      refuse(*master, "fp32 parameters are their own master; remove the key or choose a 16-bit param");
+  }
   if (const YamlNode* scale = fields.find("loss_scale")) {
     knobs.loss_scale = loss_scale_of(*scale, defaults);
   } else if (precision.grad == Dtype::fp16) {
@@ -100,7 +105,8 @@ void read_optimizer(const Fields& root, Knobs& knobs, std::vector<std::string>& 
   const YamlNode* node = root.find("optimizer");
   const YamlNode empty = empty_map("optimizer");
   const Fields fields(node ? *node : empty,
-                      {"name", "lr", "betas", "eps", "weight_decay", "weight_decay_on", "clip", "lr_schedule"}, defaults);
+                      {"name", "lr", "betas", "eps", "weight_decay", "weight_decay_on", "clip", "lr_schedule", "implementation"},
+                      defaults);
   AdamRule& adam = knobs.adam;
   adam.decoupled = fields.value_or("name", std::size_t{0}, "adam", [](const YamlNode& value) {
     return choice_of(value, {"adam", "adamw"});
@@ -120,6 +126,8 @@ void read_optimizer(const Fields& root, Knobs& knobs, std::vector<std::string>& 
   adam.eps = fields.value_or("eps", adam.eps, "1e-8", positive);
   adam.weight_decay = fields.value_or("weight_decay", 0.f, "0", not_negative);
   if (const YamlNode* on = fields.find("weight_decay_on")) knobs.decays_matrices_only = choice_of(*on, {"all", "matrices"}) == 1;
+  if (const YamlNode* node = fields.find("implementation"))
+    adam.passes = AdamPasses(choice_of(*node, {"fused", "foreach", "for_loop"}));
   if (const YamlNode* schedule = fields.find("lr_schedule")) knobs.schedule = schedule_of(*schedule, defaults);
   knobs.clip = fields.value_or("clip", 0.f, "off", [&](const YamlNode& value) {
     return value.kind == YamlNode::Kind::scalar && value.text == "off" ? 0.f : positive(value);

@@ -5,25 +5,35 @@
 
 #include "app/scenario.h"
 #include "models/data.h"
+#include "models/language.h"
 #include "models/mlp.h"
+#include "models/transformer.h"
 
 namespace shardsim {
 
 class TrainingSet {
  public:
-  /// Reads the .npy files that the scenario names; throws ScenarioError. Nothing but sizes without numerics.
+  /// Reads the files that the scenario names; throws ScenarioError. Nothing but sizes without numerics.
   explicit TrainingSet(const Scenario&);
-  const Mlp::Shape& shape() const { return shape_; }
   const std::vector<float>& theta0() const { return theta0_; }
-  /// What a rank's model asks for its batches.
-  BatchSource source(int rank) const;
+  /// A rank's model, with the source of its batches. The set has to outlive it.
+  std::unique_ptr<Model> model(Device&, int rank) const;
 
  private:
-  Mlp::Shape shape_;
+  void prepare_perceptron(const Scenario&);
+  void prepare_transformer(const Scenario&);
+  BatchSource rows(int rank) const;
+  TokenBatchSource tokens(int rank) const;
+
+  Mlp::Shape perceptron_;
+  std::optional<TransformerSizes> transformer_;
   std::vector<float> theta0_;
   std::shared_ptr<const Data> data_;
+  std::shared_ptr<const TokenSource> language_;
+  std::int64_t sequence_ = 0;  // real
   int world_;
-  std::int64_t rows_;
+  std::int64_t micro_batch_;
+  int micro_batches_;
 };
 
 }  // namespace shardsim

@@ -10,9 +10,13 @@ enum class Band : std::uint8_t { param, grad, opt, gathered, activation, bucket,
 inline constexpr int band_count = 7;
 const char* name_of(Band);
 
-enum class Dtype : std::uint8_t { fp32, bf16, fp16 };
+/// int64 is the type of token ids, uint8 that of masks: whole numbers in every arithmetic.
+enum class Dtype : std::uint8_t { fp32, bf16, fp16, int64, uint8 };
 const char* name_of(Dtype);
-constexpr std::int64_t bytes_of(Dtype type) { return type == Dtype::fp32 ? 4 : 2; }
+constexpr std::int64_t bytes_of(Dtype type) {
+  constexpr std::int64_t bytes[] = {4, 2, 2, 8, 1};
+  return bytes[unsigned(type)];
+}
 
 /// The bands of which a rank keeps only the slice it owns. Flags say what a rank *keeps*; verbs say what *moves*.
 class ShardSet {
@@ -33,8 +37,9 @@ struct Precision {
   Dtype param = Dtype::fp32;
   Dtype grad = Dtype::fp32;
   Dtype reduce = Dtype::fp32;  ///< the type in which gradients are summed over the ranks
+  bool master = true;          ///< 16-bit parameters have an fp32 master; false: Adam updates the parameters themselves
 
-  constexpr bool has_master() const { return param != Dtype::fp32; }
+  constexpr bool has_master() const { return master && param != Dtype::fp32; }
   constexpr int opt_vectors() const { return has_master() ? 3 : 2; }  ///< [master,] m, v: fp32 each
   constexpr std::int64_t bytes_per_parameter(Band band) const {
     switch (band) {

@@ -77,7 +77,16 @@ void BandScheme::bind(Rank& rank) {
     device.upload(Lane::compute, s.opt, HostView{&rank.theta0, none, none});
     if (precision.has_master()) device.upload(Lane::compute, s.opt.slice(none, owned(u).count), theta0(owned(u)));
     s.param_ready = device.record(Lane::compute);
-    forward_.push_back(u);
+    Dim at;
+    for (int m = cuts_[u].first; m < cuts_[u].last; ++m) {
+      module_begin_.push_back(at);
+      at = at + count_of(rank.model.layout(m));
+    }
+  }
+  turns_ = turns(rank.model, cuts_);
+  for (const Turn& turn : turns_) {
+    forward_.push_back(turn.unit);
+    ++states_[turn.unit].turns;
   }
   backward_.assign(forward_.rbegin(), forward_.rend());
   if (!rank.knobs.loss_scale.on) return;
@@ -104,9 +113,10 @@ std::vector<ThetaPiece> BandScheme::theta() {
 // ---- a step and its passes
 
 void BandScheme::run_step(int step, StepReport& report) {
-  step_ = step, micro_batch_ = -1, gathers_ = full_gradients_ = 0, updated_ = false;
+  step_ = step, micro_batch_ = -1, gathers_ = full_gradients_ = incomplete_ = 0, updated_ = false;
   releases_.clear(), reductions_.clear();
   label(Verb::load, -1);
+  rank_->device.begin_step(step);
   rank_->model.begin_step(step, scaler_);
   order_ = nullptr;
   this->step();
@@ -132,6 +142,7 @@ BandScheme::MicroBatches BandScheme::micro_batches() { return MicroBatches(this)
 void BandScheme::start_micro_batch(int index) {
   micro_batch_ = index;
   forwards_ = backwards_ = 0;
+  for (State& s : states_) s.turns_left = s.turns;
   label(Verb::load, -1);
   rank_->model.load(step_, index);
 }
@@ -170,14 +181,12 @@ void BandScheme::forward(int unit) {
   if (micro_batch_ < 0) illegal(Verb::forward, unit, "no data is loaded; iterate micro_batches() around the passes");
   if (forwards_ == forward_.size() || forward_[forwards_] != unit)
     illegal(Verb::forward, unit, "units run in model order, once per micro-batch; iterate forward_order() inside micro_batches()");
-  ++forwards_;
   label(Verb::forward, unit);
   const Tensor params = readable(unit, Verb::forward);
-  Dim at;
-  for (int m = cuts_[unit].first; m < cuts_[unit].last; ++m) {
-    const Dim count = count_of(rank_->model.layout(m));
-    rank_->model.forward(m, params.slice(at, count));
-    at = at + count;
+  const Turn& turn = turns_[forwards_++];
+  for (int visit = turn.first; visit < turn.last; ++visit) {
+    const int module = rank_->model.visits()[visit];
+    rank_->model.forward(visit, params.slice(module_begin_[module], count_of(rank_->model.layout(module))));
   }
 }
 
@@ -186,6 +195,7 @@ void BandScheme::prepare_gradient(int unit) {
   State& s = states_[unit];
   Device& device = rank_->device;
   const Dtype type = rank_->knobs.precision.grad;
+  if (s.turns_left < s.turns) return;  // a later turn adds to what the first has made
   if (s.full)
     illegal(Verb::backward, unit, "its gradient of an earlier micro-batch was never reduced; call reduce_scatter(u) first");
   if (!shard().has(Band::grad)) {
@@ -197,13 +207,14 @@ void BandScheme::prepare_gradient(int unit) {
     return;
   }
   const int budget = rank_->knobs.unreduced;
-  const int alive = full_gradients_ - int(reductions_.size());  // in program order; the stream may still hold more
+  const int made = full_gradients_ - incomplete_;
+  const int alive = made - int(reductions_.size());  // in program order; the stream may still hold more
   if (alive > budget)
     illegal(
         Verb::backward, unit,
         units_with(&State::full) + " still holding a full gradient, more than `unreduced` allows; call reduce_scatter(u) first");
-  if (budget != unlimited && full_gradients_ > budget)
-    after(reductions_[full_gradients_ - 1 - budget], Lane::compute, Edge::reduction_before_backward);
+  if (budget != unlimited && made > budget)
+    after(reductions_[made - 1 - budget], Lane::compute, Edge::reduction_before_backward);
   s.full = device.alloc(Lane::compute, Band::grad, one, cuts_[unit].padded, type);
   ++full_gradients_;
 }
@@ -212,20 +223,21 @@ void BandScheme::backward(int unit) {
   State& s = state(Verb::backward, unit);
   if (forwards_ != forward_.size() || backwards_ == backward_.size() || backward_[backwards_] != unit)
     illegal(Verb::backward, unit, "units run in reverse model order after all forwards; iterate backward_order()");
-  ++backwards_;
   label(Verb::backward, unit);
   const Tensor params = readable(unit, Verb::backward);
   prepare_gradient(unit);
   const Tensor grads = whole(s.full ? s.full : s.grad);
   const bool accumulate = micro_batch_ > 0 && !s.full;
-  if (!accumulate)
+  if (!accumulate && s.turns_left == s.turns)
     rank_->device.launch(Lane::compute, Fill{grads.slice(cuts_[unit].count, cuts_[unit].padded - cuts_[unit].count), 0.f});
-  Dim at = cuts_[unit].count;
-  for (int m = cuts_[unit].last - 1; m >= cuts_[unit].first; --m) {
-    const Dim count = count_of(rank_->model.layout(m));
-    at = at - count;
-    rank_->model.backward(m, params.slice(at, count), grads.slice(at, count), accumulate);
+  const Turn& turn = turns_[turns_.size() - 1 - backwards_++];
+  for (int visit = turn.last - 1; visit >= turn.first; --visit) {
+    const int module = rank_->model.visits()[visit];
+    const Dim begin = module_begin_[module], count = count_of(rank_->model.layout(module));
+    rank_->model.backward(visit, params.slice(begin, count), grads.slice(begin, count), accumulate);
   }
+  if (s.full) incomplete_ += int(s.turns_left == s.turns) - int(s.turns_left == 1);
+  --s.turns_left;
   s.grad_ready = rank_->device.record(Lane::compute);
   s.scattered = s.reduced = false;
 }
@@ -250,6 +262,7 @@ void BandScheme::check_can_reduce(Verb verb, int unit) const {
 void BandScheme::all_reduce(int unit) {
   State& s = state(Verb::all_reduce, unit);
   check_can_reduce(Verb::all_reduce, unit);
+  if (s.turns_left > 0) return;
   label(Verb::all_reduce, unit);
   Device& device = rank_->device;
   const Lane lane = rank_->lane(Lane::reduce);
@@ -271,6 +284,7 @@ void BandScheme::all_reduce(int unit) {
 void BandScheme::reduce_scatter(int unit) {
   State& s = state(Verb::reduce_scatter, unit);
   check_can_reduce(Verb::reduce_scatter, unit);
+  if (s.turns_left > 0) return;
   label(Verb::reduce_scatter, unit);
   Device& device = rank_->device;
   const Lane lane = rank_->lane(Lane::reduce);
@@ -307,6 +321,7 @@ void BandScheme::all_gather(int unit) {
   State& s = state(Verb::all_gather, unit);
   if (shard().empty()) illegal(Verb::all_gather, unit, "nothing is sharded, there is nothing to gather; drop the call");
   if (!shard().has(Band::param)) {  // publish: the result stays
+    if (s.published && s.turns > 1) return;  // its next turn: published already
     label(Verb::all_gather, unit);
     const Lane lane = rank_->lane(Lane::gather);
     after(s.param_ready, lane, Edge::update_before_gather);
@@ -317,7 +332,9 @@ void BandScheme::all_gather(int unit) {
   }
   if (!order_) illegal(Verb::all_gather, unit, "no pass has begun; iterate forward_order() or backward_order()");
   // Borrow, and look ahead in pass order as far as the memory budget allows.
-  const auto here = std::find(order_->begin(), order_->end(), unit);
+  const std::size_t turn = order_ == &forward_ ? forwards_ : backwards_;
+  auto here = std::find(order_->begin() + std::ptrdiff_t(turn), order_->end(), unit);
+  if (here == order_->end()) here = std::find(order_->begin(), order_->end(), unit);
   for (auto next = here; next != order_->end() && next - here <= rank_->knobs.prefetch; ++next) gather(*next);
 }
 

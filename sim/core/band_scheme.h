@@ -36,11 +36,13 @@ class BandScheme : public Scheme {
 
   class MicroBatches;
   MicroBatches micro_batches();              ///< this step's micro-batches; each loads its data when the loop gets there
-  const std::vector<int>& forward_order();   ///< begins a forward pass: the units in the order of their use
+  /// Begins a forward pass: the units in the order of their use. One whose weights serve twice (a tied embedding) comes twice.
+  const std::vector<int>& forward_order();
   const std::vector<int>& backward_order();  ///< begins a backward pass
 
   void forward(int unit);         ///< needs readable parameters
   void backward(int unit);        ///< needs readable parameters; leaves a full gradient
+  // A reduction is due when the gradient is complete: called between two turns of a unit, it waits for the last one's call.
   void all_reduce(int unit);      ///< sums what this rank keeps of the gradient over the replicas
   void reduce_scatter(int unit);  ///< sums this rank's slice of the gradient over the shards; drops the rest if grad is sharded
   void all_gather(int unit);      ///< publishes updated parameters, or borrows the full unit if param is sharded (idempotent)
@@ -60,6 +62,8 @@ class BandScheme : public Scheme {
     bool scattered = false;  // the gradient has been summed over the shards
     bool reduced = false;    // the gradient has been summed over all ranks
     bool published = true;   // every rank's full parameters are the updated ones
+    int turns = 0;           // in a pass
+    int turns_left = 0;      // of this micro-batch's backward pass: its gradient is complete at 0
   };
   std::string units_with(Tensor State::*held) const;
   State& state(Verb, int unit);  // checks that there is such a unit
@@ -79,18 +83,22 @@ class BandScheme : public Scheme {
   [[noreturn]] void illegal(Verb, int unit, const std::string& why) const;
   void check_end_of_step() const;
   void launch_adam(int unit);
+  void launch_adam(int unit, Dim begin, Dim count, bool decays);
 
   Rank* rank_ = nullptr;
   Mesh mesh_;
   std::vector<Unit> cuts_;
   std::vector<State> states_;
-  std::vector<int> forward_, backward_;
+  std::vector<Turn> turns_;
+  std::vector<int> forward_, backward_;  // the units of the turns; a tied embedding's unit has two
+  std::vector<Dim> module_begin_;        // of a module's parameters in its unit
   const std::vector<int>* order_ = nullptr;  // of the current pass
   int pass_ = 0, micro_batch_ = 0, step_ = 0;
   std::size_t forwards_ = 0, backwards_ = 0;  // of this micro-batch
   bool updated_ = false;                      // adam() has run in this step
   std::vector<Event> releases_, reductions_;  // of this step, in order
   int gathers_ = 0, full_gradients_ = 0;      // made in this step
+  int incomplete_ = 0;                        // full gradients that wait for another turn of their unit: outside the budget
   Tensor factor_, scaler_;
 };
 

@@ -13,7 +13,7 @@ void BandScheme::clip() {
   const Tensor all_squares = squares->slice(none, Dim(n, n));
   device.launch(Lane::compute, Fill{*squares, 0.f});
   auto slots = [&](int begin, int count) { return squares->slice(Dim(begin, begin), Dim(count, count)); };
-  for (int u : backward_) {
+  for (int u = int(cuts_.size()) - 1; u >= 0; --u) {
     label(Verb::clip, u);
     if (!states_[u].reduced) illegal(Verb::clip, u, "the gradient was never reduced");
     after(states_[u].grad_ready, Lane::compute, Edge::reduction_before_update);
@@ -27,37 +27,50 @@ void BandScheme::clip() {
   device.launch(Lane::compute, ClipFactor{all_squares, factor_, scaler_, rank_->knobs.clip, unscale(), rank_->knobs.loss_scale});
 }
 
-/// One launch, or one per weight where only matrices decay: a slice may begin and end anywhere in the unit's weights.
-void BandScheme::launch_adam(int u) {
+/// Adam on what this rank owns of `count` parameters from `begin` on.
+void BandScheme::launch_adam(int u, Dim begin, Dim count, bool decays) {
   const State& s = states_[u];
   const bool has_master = rank_->knobs.precision.has_master();
   const Slice own = owned(u);
   const Dim moments = has_master ? own.count : none;
   AdamRule rule = rank_->knobs.adam;
   rule.lr = float(double(rule.lr) * rank_->knobs.schedule.at(step_));
-  auto launch = [&](Dim begin, Dim count, const AdamRule& how) {
-    const auto [from, size] = overlap(own.begin, own.count, begin, count);
-    auto piece = [&, at = from - own.begin, n = size](const Tensor& of, Dim first) { return of.slice(first + at, n); };
-    const Tensor grad = piece(own_grad(u), none), param = piece(own_param(u), none);
-    rank_->device.launch(Lane::compute, Adam{grad, factor_, scaler_, has_master ? piece(s.opt, none) : param, piece(s.opt, moments),
-                                             piece(s.opt, moments + own.count), param, how, unscale(), step_ + 1});
-  };
-  if (!rank_->knobs.decays_matrices_only) return launch(none, cuts_[u].padded, rule);
-  AdamRule sparing = rule;
-  sparing.weight_decay = 0;
+  if (!decays) rule.weight_decay = 0;
+  const auto [from, size] = overlap(own.begin, own.count, begin, count);
+  auto piece = [&, at = from - own.begin, n = size](const Tensor& of, Dim first) { return of.slice(first + at, n); };
+  const Tensor grad = piece(own_grad(u), none), param = piece(own_param(u), none);
+  Device& device = rank_->device;
+  Held temporary;
+  if (rule.passes == AdamPasses::for_loop)
+    temporary = Held(device, Lane::compute, device.alloc(Lane::compute, Band::workspace, one, size, Dtype::fp32));
+  device.launch(Lane::compute, Adam{grad, factor_, scaler_, has_master ? piece(s.opt, none) : param, piece(s.opt, moments),
+                                    piece(s.opt, moments + own.count), param, rule, unscale(), step_ + 1});
+}
+
+/// One launch, or one per weight where they differ: a slice may begin and end anywhere in the unit's weights.
+void BandScheme::launch_adam(int u) {
+  const bool only_matrices = rank_->knobs.decays_matrices_only;
+  if (!only_matrices && rank_->knobs.adam.passes != AdamPasses::for_loop) return launch_adam(u, none, cuts_[u].padded, true);
   Dim at;
   for (int m = cuts_[u].first; m < cuts_[u].last; ++m)
     for (const Weight& weight : rank_->model.layout(m)) {
       const bool is_matrix = weight.rows.charged() > 1 && weight.cols.charged() > 1;
-      launch(at, weight.rows * weight.cols, is_matrix ? rule : sparing);
+      launch_adam(u, at, weight.rows * weight.cols, is_matrix || !only_matrices);
       at = at + weight.rows * weight.cols;
     }
-  launch(at, cuts_[u].padded - at, sparing);
+  launch_adam(u, at, cuts_[u].padded - at, !only_matrices);
 }
 
 void BandScheme::adam() {
   Device& device = rank_->device;
-  for (int u : backward_) {
+  label(Verb::adam, -1);
+  Held temporary;  // foreach walks all tensors at once, so its temporary is one of all
+  if (rank_->knobs.adam.passes == AdamPasses::foreach) {
+    Dim all;
+    for (int u = 0; u < int(cuts_.size()); ++u) all = all + owned(u).count;
+    temporary = Held(device, Lane::compute, device.alloc(Lane::compute, Band::workspace, one, all, Dtype::fp32));
+  }
+  for (int u = int(cuts_.size()) - 1; u >= 0; --u) {
     label(Verb::adam, u);
     State& s = states_[u];
     if (!s.reduced) {

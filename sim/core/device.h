@@ -55,6 +55,8 @@ class Device {
   void download(Lane, Tensor from, std::vector<float>& to);
   /// Writes the date at which the stream gets there: valid after synchronize (CUDA: an event with timing).
   void stamp(Lane, double& seconds);
+  /// What is launched from now on belongs to this step: for devices that are not equally fast in every one.
+  virtual void begin_step(int /*step*/) {}
 
   Hazards& hazards() { return hazards_; }
   const Ledger& ledger() const { return ledger_; }

@@ -39,6 +39,21 @@ struct Peak {
 /// True for the bands that `model_state_peak` counts: param, grad, opt, gathered, bucket.
 constexpr bool is_model_state(Band band) { return band != Band::activation && band != Band::workspace; }
 
+/// A rank's memory as its allocator and the driver see it, beside the sums of what was asked for. Bytes, over the whole run.
+struct AllocatorBooks {
+  bool emulated = false;                                                ///< false: exact, what is asked for is what is held
+  std::int64_t requested = 0, allocated = 0, active = 0, reserved = 0;  ///< peaks, each at its own worst instant
+  // When `reserved` came to its peak: handed out, by band; freed, but another stream may still use it; cached.
+  std::array<std::int64_t, band_count> bands{};
+  std::int64_t awaiting = 0, cached = 0;
+  std::int64_t expandable = 0;     ///< what growing segments would reserve: every stream's and pool's own peak, in whole pages
+  std::int64_t retries = 0;        ///< how often the cache was given back to make room
+  std::int64_t out_of_memory = 0;  ///< the first request that found no room even so; the run went on as if there were; 0: none
+  bool has_outside = false;        ///< `outside` is known
+  std::int64_t outside = 0;        ///< context and communicators
+  int communicators = 0;           ///< that this rank used
+};
+
 class Ledger {
  public:
   explicit Ledger(bool keeps_entries = true) : keeps_entries_(keeps_entries) {}
@@ -56,12 +71,16 @@ class Ledger {
   const Peak& model_state_peak() const { return model_state_peak_; }  ///< param + grad + opt + gathered + bucket
   const std::vector<LedgerEntry>& entries() const { return entries_; }
 
+  void keep(const AllocatorBooks& books) { allocator_ = books; }
+  const AllocatorBooks& allocator() const { return allocator_; }
+
  private:
   using Key = std::tuple<Band, std::int32_t, Verb>;
   std::vector<LedgerEntry> window_, entries_;
   std::map<Key, std::int64_t> by_key_;
   std::int64_t held_ = 0, model_state_ = 0;
   Peak peak_, model_state_peak_;
+  AllocatorBooks allocator_;
   bool keeps_entries_;
 };
 

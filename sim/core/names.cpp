@@ -11,7 +11,10 @@ const char* name_of(Band band) {
   return names[unsigned(band)];
 }
 
-const char* name_of(Dtype type) { return type == Dtype::fp32 ? "fp32" : type == Dtype::bf16 ? "bf16" : "fp16"; }
+const char* name_of(Dtype type) {
+  constexpr const char* names[] = {"fp32", "bf16", "fp16", "int64", "uint8"};
+  return names[unsigned(type)];
+}
 
 const char* name_of(Lane lane) {
   constexpr const char* names[] = {"compute", "gather", "reduce"};
@@ -27,8 +30,13 @@ const char* name_of(Verb verb) {
 }
 
 const char* op_name(std::size_t index) {
-  constexpr const char* names[] = {"matmul", "add_bias", "sum_rows", "tanh",        "tanh_backward", "mse_loss",
-                                   "copy",   "add",      "fill",     "sum_squares", "clip_factor",   "adam"};
+  constexpr const char* names[] = {"matmul", "batched_matmul", "add_bias", "sum_rows", "embed", "embed_backward", "norm",
+                                   "norm_backward", "rotate", "attention", "attention_backward", "split_heads",
+                                   "split_heads_backward", "merge_heads", "causal_mask", "masked_softmax", "softmax_backward",
+                                   "tanh", "tanh_backward", "gelu", "gelu_backward", "silu", "silu_backward", "swiglu",
+                                   "swiglu_backward", "scale", "cube", "cube_backward", "multiply", "mse_loss", "cross_entropy",
+                                   "log_softmax", "nll_loss", "log_softmax_backward", "copy", "add", "fill", "sum_squares",
+                                   "clip_factor", "adam"};
   static_assert(std::size(names) == std::variant_size_v<Op>);
   return names[index];
 }

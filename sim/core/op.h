@@ -1,6 +1,6 @@
-// The closed set of operations that a device can run, as plain structs, and `touch`: which tensors each reads and writes.
+// The closed set of operations that a device can run, as plain structs.
 //
-// One op has four faces, each an overload in its own folder: touch (here), price (cost/), host arithmetic (numerics/) and
+// One op has four faces, each an overload in its own folder: touch (touch.h), price (cost/), host arithmetic (numerics/) and
 // kernel (backends/cuda/). An op without one of them does not compile.
 #pragma once
 #include <variant>
@@ -10,20 +10,78 @@
 
 namespace shardsim {
 
-// An op is one line, and so is a face.
+// An op is one line, and so is a face. Shapes: rows x cols; T tokens are b sequences of s, one behind the other.
 // clang-format off
-/// out (m x n) = a b, with a transposed if ta, b if tb; added to out if accumulate (compute, then add). Sums in fp32.
-struct Matmul { Tensor a, b, out; bool ta, tb, accumulate; };
-/// x (m x n) += bias (n), row by row.
+/// out (m x n) = a b [+ bias (n), row by row, in the product's own kernel], with a transposed if ta, b if tb; added to out if
+/// accumulate (compute, then add). Sums in fp32.
+struct Matmul { Tensor a, b, out; bool ta, tb, accumulate; Tensor bias = {}; };
+/// The same for `batch` pairs of equal matrices that stand one below the other in a, b and out: out = a b / sqrt(root's real size).
+struct BatchedMatmul { Tensor a, b, out; Dim batch, root; bool ta, tb; };
+/// x (m x n) += bias (r x n): row i of x gets row i mod r.
 struct AddBias { Tensor bias, x; };
-/// out (n) = sum of x (m x n) over its rows; added to out if accumulate.
+/// out (r x n): row i = sum of the rows i, i + r, ... of x (m x n); added to out if accumulate.
 struct SumRows { Tensor x, out; bool accumulate; };
+/// out (T x d): row t = row ids[t] of table (V x d).
+struct Embed { Tensor ids, table, out; };
+/// dtable: row v = sum of the rows of dout whose id is v; added to dtable if accumulate. Every row of dtable is written.
+struct EmbedBackward { Tensor ids, dout, dtable; bool accumulate; };
+/// y = x / (size of x's rows) * gain [+ bias]. With a bias it is LayerNorm: the row's mean is taken off first, size is the standard
+/// deviation, stats (T x 2, fp32) = {mean, 1 / size}. Without, RMSNorm: root mean square, stats (T x 1). Size^2 has eps added.
+struct Norm { Tensor x, gain, bias, y, stats; float eps; };
+/// dx, and dgain [, dbias], which are added to if accumulate.
+struct NormBackward { Tensor x, gain, stats, dy, dx, dgain, dbias; bool accumulate; };
+/// Heads of an attention: query heads, key/value heads, tokens of a sequence. A row of qkv is [q heads | k heads | v heads].
+struct Heads { Dim count, kv, sequence; };
+/// Rotary positions (RoPE) on q and k inside qkv, in place; pairs (i, i + h/2) turn by t base^(-2i/h). `inverse` turns back.
+struct Rotate { Tensor qkv; Heads heads; double base; bool inverse; };
+/// out (T x heads h) = causal softmax(q k' / sqrt(h)) v without storing scores (FlashAttention); lse (T x heads, fp32) is kept.
+struct Attention { Tensor qkv, out, lse; Heads heads; };
+struct AttentionBackward { Tensor qkv, out, lse, dout, dqkv; Heads heads; };
+/// q, k, v (b heads s x h each): the heads of qkv as contiguous matrices; key/value heads are repeated for their query heads.
+struct SplitHeads { Tensor qkv, q, k, v; Heads heads; };
+/// dqkv from dq, dk, dv; repeated heads are summed.
+struct SplitHeadsBackward { Tensor dq, dk, dv, dqkv; Heads heads; };
+/// out (T x heads h) from x (b heads s x h), or x from out if inverse.
+struct MergeHeads { Tensor x, out; Heads heads; bool inverse; };
+/// mask (s x s) = 1 where a token may look (its past and itself), else 0.
+struct CausalMask { Tensor mask; };
+/// y = softmax of each row of x (n s x s) where mask (s x s) allows it, else 0.
+struct MaskedSoftmax { Tensor x, mask, y; };
+/// dy = y (dy - sum of dy y), row by row: the gradient before a softmax, in place.
+struct SoftmaxBackward { Tensor y, dy; };
 /// y = tanh(x), element by element; x and y may be the same.
 struct Tanh { Tensor x, y; };
 /// dy *= 1 - y^2: the gradient before a tanh, in place, from the tanh's output.
 struct TanhBackward { Tensor y, dy; };
+/// y = x (1 + tanh(sqrt(2/pi) (x + 0.044715 x^3))) / 2.
+struct Gelu { Tensor x, y; };
+/// dy becomes dx, in place.
+struct GeluBackward { Tensor x, dy; };
+/// y = x / (1 + exp(-x)).
+struct Silu { Tensor x, y; };
+struct SiluBackward { Tensor x, dy; };
+/// y = silu(gate) up.
+struct SwiGlu { Tensor gate, up, y; };
+struct SwiGluBackward { Tensor gate, up, dy, dgate, dup; };
+/// y = factor x + shift; x and y may be the same.
+struct Scale { Tensor x, y; double factor, shift; };
+/// y = x^3.
+struct Cube { Tensor x, y; };
+/// dy *= 3 x^2.
+struct CubeBackward { Tensor x, dy; };
+/// y = a b, element by element; y may be a or b.
+struct Multiply { Tensor a, b, y; };
 /// loss (1) += mean (pred - target)^2 / micro_batches; dpred = 2 (pred - target) / elements [* scaler's scale].
 struct MseLoss { Tensor pred, target, dpred, loss, scaler; int micro_batches; };
+/// loss (1) += mean of -log softmax(logits (T x V))[target] / micro_batches; dlogits = (softmax - onehot) / T [* scaler's scale],
+/// in one kernel; dlogits may be logits.
+struct CrossEntropy { Tensor logits, targets, dlogits, loss, scaler; int micro_batches; };
+/// y = log softmax of each row of x.
+struct LogSoftmax { Tensor x, y; };
+/// The loss of log-probabilities, as above; dlogp = -onehot / T [* scaler's scale].
+struct NllLoss { Tensor logp, targets, dlogp, loss, scaler; int micro_batches; };
+/// dx = dy - softmax * sum of dy, row by row, from y = log softmax.
+struct LogSoftmaxBackward { Tensor y, dy, dx; };
 /// to = from, converted to the type of `to`.
 struct Copy { Tensor from, to; };
 /// y += x.
@@ -38,36 +96,16 @@ struct SumSquares { Tensor x, out; };
 struct ClipFactor { Tensor squares, factor, scaler; float limit, unscale; LossScale rule; };
 /// One Adam step t (from 1) on a slice: g = grad * unscale * factor's multiplier, moments and master in fp32, bias correction, eps
 /// outside the root. `master` is the parameter itself in fp32; otherwise `param` receives the master, rounded. Nothing is written
-/// where factor skips; with a scaler, t is its count of updates.
+/// where factor skips; with a scaler, t is its count of updates. The same arithmetic for all of the rule's implementations.
 struct Adam { Tensor grad, factor, scaler, master, m, v, param; AdamRule rule; float unscale; int t; };
 
-using Op = std::variant<Matmul, AddBias, SumRows, Tanh, TanhBackward, MseLoss, Copy, Add, Fill, SumSquares, ClipFactor, Adam>;
+using Op = std::variant<Matmul, BatchedMatmul, AddBias, SumRows, Embed, EmbedBackward, Norm, NormBackward, Rotate, Attention,
+                        AttentionBackward, SplitHeads, SplitHeadsBackward, MergeHeads, CausalMask, MaskedSoftmax, SoftmaxBackward,
+                        Tanh, TanhBackward, Gelu, GeluBackward, Silu, SiluBackward, SwiGlu, SwiGluBackward, Scale, Cube,
+                        CubeBackward, Multiply, MseLoss, CrossEntropy, LogSoftmax, NllLoss, LogSoftmaxBackward, Copy, Add, Fill,
+                        SumSquares, ClipFactor, Adam>;
+// clang-format on
 const char* name_of(const Op&);
 const char* op_name(std::size_t index);  ///< by position in Op
-
-// touch(op, f) calls f(tensor, reads, writes) for every tensor of the op.
-template <class F> void touch(const Matmul& o, F f) { f(o.a, true, false); f(o.b, true, false); f(o.out, o.accumulate, true); }
-template <class F> void touch(const AddBias& o, F f) { f(o.bias, true, false); f(o.x, true, true); }
-template <class F> void touch(const SumRows& o, F f) { f(o.x, true, false); f(o.out, o.accumulate, true); }
-template <class F> void touch(const Tanh& o, F f) { f(o.x, true, false); f(o.y, false, true); }
-template <class F> void touch(const TanhBackward& o, F f) { f(o.y, true, false); f(o.dy, true, true); }
-template <class F> void touch(const MseLoss& o, F f) {
-  f(o.pred, true, false); f(o.target, true, false); f(o.dpred, false, true); f(o.loss, true, true);
-  if (o.scaler) f(o.scaler, true, false);
-}
-template <class F> void touch(const Copy& o, F f) { f(o.from, true, false); f(o.to, false, true); }
-template <class F> void touch(const Add& o, F f) { f(o.x, true, false); f(o.y, true, true); }
-template <class F> void touch(const Fill& o, F f) { f(o.x, false, true); }
-template <class F> void touch(const SumSquares& o, F f) { f(o.x, true, false); f(o.out, true, true); }
-template <class F> void touch(const ClipFactor& o, F f) {
-  f(o.squares, true, false); f(o.factor, false, true);
-  if (o.scaler) f(o.scaler, true, true);
-}
-template <class F> void touch(const Adam& o, F f) {
-  f(o.grad, true, false); f(o.master, true, true); f(o.m, true, true); f(o.v, true, true); f(o.param, false, true);
-  if (o.factor) f(o.factor, true, false);
-  if (o.scaler) f(o.scaler, true, false);
-}
-// clang-format on
 
 }  // namespace shardsim

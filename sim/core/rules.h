@@ -4,9 +4,14 @@
 
 namespace shardsim {
 
+/// How Adam is carried out, in PyTorch's words: `fused` in one kernel; `foreach` in passes over all tensors, with a temporary of
+/// the size of v; `for_loop` in the same passes over one tensor after another. Bits are the same; time and memory differ.
+enum class AdamPasses : unsigned char { fused, foreach, for_loop };
+
 struct AdamRule {
   float lr = 1e-3f, beta1 = 0.9f, beta2 = 0.999f, eps = 1e-8f, weight_decay = 0.f;
   bool decoupled = false;  ///< AdamW: the decay bypasses the moments
+  AdamPasses passes = AdamPasses::fused;
 };
 
 /// Learning rate of a step, as a share of the rule's: rises linearly over `warmup` steps, then falls along a cosine to `floor` at

@@ -25,4 +25,16 @@ std::vector<Unit> cut(const Model& model, Cut how, int world, std::int64_t bytes
   return units;
 }
 
+std::vector<Turn> turns(const Model& model, const std::vector<Unit>& units) {
+  std::vector<Turn> turns;
+  for (int visit = 0; visit < int(model.visits().size()); ++visit) {
+    const int module = model.visits()[visit];
+    int unit = 0;
+    while (module >= units[unit].last) ++unit;
+    if (turns.empty() || turns.back().unit != unit) turns.push_back({unit, visit, visit});
+    turns.back().last = visit + 1;
+  }
+  return turns;
+}
+
 }  // namespace shardsim

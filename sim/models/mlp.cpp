@@ -12,6 +12,7 @@ Mlp::Mlp(Device& device, Shape shape, BatchSource source)
     : device_(device), shape_(std::move(shape)), source_(std::move(source)), inputs_(shape_.widths.size() - 1) {
   for (std::size_t m = 0; m + 1 < shape_.widths.size(); ++m) {
     const std::string name = "layer" + std::to_string(m);
+    visits_.push_back(int(m));
     layouts_.push_back({{name + ".weight", shape_.widths[m], shape_.widths[m + 1]}, {name + ".bias", one, shape_.widths[m + 1]}});
   }
 }

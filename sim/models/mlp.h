@@ -23,6 +23,7 @@ class Mlp : public Model {
 
   int modules() const override { return int(layouts_.size()); }
   const Layout& layout(int module) const override { return layouts_[module]; }
+  const std::vector<int>& visits() const override { return visits_; }
   void begin_step(int step, Tensor scaler) override;
   void load(int step, int micro_batch) override;
   void forward(int module, Tensor params) override;
@@ -38,6 +39,7 @@ class Mlp : public Model {
   Shape shape_;
   BatchSource source_;
   std::vector<Layout> layouts_;
+  std::vector<int> visits_;
   std::vector<Held> inputs_;  // inputs_[m]: what module m was given; kept for its backward
   Held output_, target_, gradient_, loss_;
   Tensor scaler_;

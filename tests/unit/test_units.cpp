@@ -13,8 +13,17 @@ namespace {
 class Sizes : public Model {
  public:
   explicit Sizes(std::initializer_list<std::int64_t> counts) {
-    for (std::int64_t count : counts) layouts_.push_back({{"w", Dim(1, 1), Dim(count, count)}});
+    for (std::int64_t count : counts) {
+      visits_.push_back(int(layouts_.size()));
+      layouts_.push_back({{"w", Dim(1, 1), Dim(count, count)}});
+    }
   }
+  /// The first module is visited again at the end, as a tied embedding is.
+  Sizes& tied() {
+    visits_.push_back(0);
+    return *this;
+  }
+  const std::vector<int>& visits() const override { return visits_; }
   int modules() const override { return int(layouts_.size()); }
   const Layout& layout(int module) const override { return layouts_[std::size_t(module)]; }
   void begin_step(int, Tensor) override {}
@@ -25,6 +34,7 @@ class Sizes : public Model {
 
  private:
   std::vector<Layout> layouts_;
+  std::vector<int> visits_;
 };
 
 std::vector<std::int64_t> counts(const std::vector<Unit>& units) {
@@ -84,4 +94,17 @@ TEST_CASE("quantities have the units that people write, and nothing else") {
   CHECK(parse_quantity("989Tf", Measure::flops_per_second) == 989e12);
   for (const char* wrong : {"", "MB", "25 apples", "25mb", "1e999B", "nan", "inf", "0x10", "25MBps"})
     CHECK_THROWS(parse_quantity(wrong, Measure::bytes));
+}
+
+TEST_CASE("neighbouring visits to one unit are one turn, and a tied embedding's unit comes twice") {
+  const auto in_words = [](const Model& model, Cut how) {
+    std::string text;
+    for (const Turn& turn : turns(model, cut(model, how, 1, 4)))
+      text += std::to_string(turn.unit) + "[" + std::to_string(turn.first) + "," + std::to_string(turn.last) + ") ";
+    return text;
+  };
+  CHECK(in_words(Sizes{10, 20, 30}, {Cut::Kind::layer, 0}) == "0[0,1) 1[1,2) 2[2,3) ");
+  CHECK(in_words(Sizes{10, 20, 30}.tied(), {Cut::Kind::layer, 0}) == "0[0,1) 1[1,2) 2[2,3) 0[3,4) ");
+  CHECK(in_words(Sizes{10, 20, 30}.tied(), {Cut::Kind::whole, 0}) == "0[0,4) ");
+  CHECK(in_words(Sizes{10, 20, 30}.tied(), {Cut::Kind::bucket, 200}) == "0[0,1) 1[1,3) 0[3,4) ");
 }

@@ -1,0 +1,63 @@
+// Layers: linear and norm.
+#include "models/layers.h"
+
+namespace shardsim {
+
+int Weights::add(const std::string& name, Dim rows, Dim cols) {
+  begins_.push_back(count_of(layout_));
+  layout_.push_back({name, rows, cols});
+  return int(layout_.size()) - 1;
+}
+
+Tensor Weights::operator()(Tensor flat, int at) const {
+  if (at < 0) return {};
+  return flat.matrix(begins_[at], layout_[at].rows, layout_[at].cols);
+}
+
+Held Layers::kept(Dim rows, Dim cols, Dtype type) const {
+  return {device, Lane::compute, device.alloc(Lane::compute, Band::activation, rows, cols, type)};
+}
+
+Held Layers::temporary(Dim rows, Dim cols, Dtype type) const {
+  return {device, Lane::compute, device.alloc(Lane::compute, Band::workspace, rows, cols, type)};
+}
+
+LinearAt Layers::add_linear(Weights& weights, const std::string& name, Dim in, Dim out) const {
+  const int weight = weights.add(name + ".weight", in, out);
+  return {weight, sizes.biases ? weights.add(name + ".bias", one, out) : -1};
+}
+
+NormAt Layers::add_norm(Weights& weights, const std::string& name) const {
+  const int gain = weights.add(name + ".weight", one, sizes.hidden);
+  return {gain, sizes.is_llama() ? -1 : weights.add(name + ".bias", one, sizes.hidden)};
+}
+
+Held Layers::linear(const Flat& params, LinearAt at, Tensor x, bool keeps) const {
+  const Tensor weight = params[at.weight];
+  Held y = keeps ? kept(x.rows, weight.cols) : temporary(x.rows, weight.cols);
+  launch(Matmul{x, weight, *y, false, false, false, params[at.bias]});
+  return y;
+}
+
+Held Layers::linear_backward(const Flat& params, const Flat& grads, LinearAt at, Tensor x, Tensor dy, bool accumulate) const {
+  Held dx = temporary(x.rows, x.cols);
+  launch(Matmul{dy, params[at.weight], *dx, false, true, false});
+  launch(Matmul{x, dy, grads[at.weight], true, false, accumulate});
+  if (at.bias >= 0) launch(SumRows{dy, grads[at.bias], accumulate});
+  return dx;
+}
+
+NormKept Layers::norm(const Flat& params, NormAt at, Tensor x) const {
+  NormKept norm{kept(x.rows, x.cols), kept(x.rows, sizes.is_llama() ? one : 2 * one, Dtype::fp32)};
+  launch(Norm{x, params[at.gain], params[at.bias], *norm.y, *norm.stats, float(sizes.norm_eps)});
+  return norm;
+}
+
+Held Layers::norm_backward(const Flat& params, const Flat& grads, NormAt at, Tensor x, const NormKept& norm, Tensor dy,
+                           bool accumulate) const {
+  Held dx = temporary(x.rows, x.cols);
+  launch(NormBackward{x, params[at.gain], *norm.stats, dy, *dx, grads[at.gain], grads[at.bias], accumulate});
+  return dx;
+}
+
+}  // namespace shardsim

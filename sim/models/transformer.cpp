@@ -1,0 +1,129 @@
+// Transformer: the embedding, the head, the loss, and the row of visits.
+#include "models/transformer.h"
+
+#include <utility>
+
+namespace shardsim {
+
+Transformer::Transformer(Device& device, const TransformerSizes& sizes, TokenBatchSource source)
+    : sizes_(sizes), layers_{device, sizes_}, source_(std::move(source)) {
+  token_table_ = embedding_.add("embedding.tokens", sizes.vocab, sizes.hidden);
+  if (!sizes.is_llama()) position_table_ = embedding_.add("embedding.positions", sizes.positions, sizes.hidden);
+  Weights& last = sizes.tied ? embedding_ : head_;
+  final_norm_ = layers_.add_norm(last, "head.norm");
+  head_matrix_ = sizes.tied ? token_table_ : last.add("head.weight", sizes.vocab, sizes.hidden);
+  layouts_.push_back(&embedding_.layout());
+  blocks_.reserve(std::size_t(sizes.layers));
+  for (int block = 0; block < sizes.layers; ++block) layouts_.push_back(&blocks_.emplace_back(layers_, block).weights().layout());
+  if (!sizes.tied) layouts_.push_back(&head_.layout());
+  for (int module = 0; module < modules(); ++module) visits_.push_back(module);
+  if (sizes.tied) visits_.push_back(0);
+}
+
+void Transformer::begin_step(int, Tensor scaler) {
+  scaler_ = scaler;
+  loss_ = layers_.temporary(one, one, Dtype::fp32);
+  layers_.launch(Fill{*loss_, 0.f});
+}
+
+void Transformer::load(int step, int micro_batch) {
+  if (source_) source_(step, micro_batch, id_values_, target_values_);
+  ids_ = layers_.kept(sizes_.tokens(), one, Dtype::int64);
+  targets_ = layers_.kept(sizes_.tokens(), one, Dtype::int64);
+  layers_.device.upload(Lane::compute, *ids_, {&id_values_, none, ids_->count()});
+  layers_.device.upload(Lane::compute, *targets_, {&target_values_, none, targets_->count()});
+}
+
+void Transformer::forward(int visit, Tensor params) {
+  if (visit == 0) return embed({embedding_, params});
+  if (visit > sizes_.layers) return head({sizes_.tied ? embedding_ : head_, params});
+  stream_ = blocks_[visit - 1].forward(std::move(stream_), params);
+}
+
+void Transformer::backward(int visit, Tensor params, Tensor grads, bool accumulate) {
+  if (visit == 0) return embed_backward({embedding_, grads}, accumulate);
+  if (visit > sizes_.layers) {
+    const Weights& weights = sizes_.tied ? embedding_ : head_;
+    return head_backward({weights, params}, {weights, grads}, accumulate);
+  }
+  gradient_ = blocks_[visit - 1].backward(std::move(gradient_), params, grads, accumulate);
+}
+
+void Transformer::embed(const Flat& params) {
+  stream_ = layers_.kept(sizes_.tokens(), sizes_.hidden);
+  layers_.launch(Embed{*ids_, params[token_table_], *stream_});
+  if (position_table_ < 0) return;
+  const Tensor positions = params[position_table_].matrix(none, sizes_.heads.sequence, sizes_.hidden);
+  layers_.launch(AddBias{positions, *stream_});
+}
+
+void Transformer::embed_backward(const Flat& grads, bool accumulate) {
+  layers_.launch(EmbedBackward{*ids_, *gradient_, grads[token_table_], accumulate || sizes_.tied});  // tied: the head wrote it
+  ids_.reset();
+  if (position_table_ >= 0) {
+    const Tensor all = grads[position_table_];
+    const Dim used = sizes_.heads.sequence * sizes_.hidden;
+    layers_.launch(SumRows{*gradient_, all.matrix(none, sizes_.heads.sequence, sizes_.hidden), accumulate});
+    if (!accumulate) layers_.launch(Fill{all.slice(used, all.count() - used), 0.f});
+  }
+  gradient_.reset();
+}
+
+void Transformer::head(const Flat& params) {
+  normed_ = layers_.norm(params, final_norm_, *stream_);
+  logits_ = layers_.kept(sizes_.tokens(), sizes_.vocab);
+  layers_.launch(Matmul{*normed_.y, params[head_matrix_], *logits_, false, true, false});
+  loss();
+}
+
+/// `fused` leaves the gradient where the logits were; the others keep log-probabilities for the backward pass.
+void Transformer::loss() {
+  const Dim rows = logits_->rows, cols = logits_->cols;
+  if (sizes_.plan.loss == TransformerPlan::Loss::fused) {
+    layers_.launch(CrossEntropy{*logits_, *targets_, *logits_, *loss_, scaler_, sizes_.micro_batches});
+    return;
+  }
+  const bool widens = sizes_.plan.loss == TransformerPlan::Loss::fp32;
+  if (widens) {
+    wide_logits_ = layers_.kept(rows, cols, Dtype::fp32);
+    layers_.launch(Copy{*logits_, *wide_logits_});
+  }
+  log_probabilities_ = layers_.kept(rows, cols, widens ? Dtype::fp32 : sizes_.type);
+  layers_.launch(LogSoftmax{widens ? *wide_logits_ : *logits_, *log_probabilities_});
+}
+
+/// Puts the gradient of the logits into logits_. The logits live as long as the caller of a framework's loss keeps them: till here.
+void Transformer::loss_backward() {
+  if (sizes_.plan.loss == TransformerPlan::Loss::fused) return;
+  const Dim rows = logits_->rows, cols = logits_->cols;
+  const Dtype type = log_probabilities_->dtype();
+  Held dlogp = layers_.temporary(rows, cols, type);
+  layers_.launch(NllLoss{*log_probabilities_, *targets_, *dlogp, *loss_, scaler_, sizes_.micro_batches});
+  Held dlogits = layers_.temporary(rows, cols, type);
+  layers_.launch(LogSoftmaxBackward{*log_probabilities_, *dlogp, *dlogits});
+  if (sizes_.plan.loss == TransformerPlan::Loss::fp32) {
+    Held narrow = layers_.temporary(rows, cols);
+    layers_.launch(Copy{*dlogits, *narrow});
+    dlogits = std::move(narrow);
+  }
+  log_probabilities_.reset(), wide_logits_.reset();
+  logits_ = std::move(dlogits);
+}
+
+void Transformer::head_backward(const Flat& params, const Flat& grads, bool accumulate) {
+  loss_backward();
+  targets_.reset();
+  Held dnormed = layers_.temporary(normed_.y->rows, normed_.y->cols);
+  layers_.launch(Matmul{*logits_, params[head_matrix_], *dnormed, false, false, false});
+  layers_.launch(Matmul{*logits_, *normed_.y, grads[head_matrix_], true, false, accumulate});
+  logits_.reset();
+  gradient_ = layers_.norm_backward(params, grads, final_norm_, *stream_, normed_, *dnormed, accumulate);
+  normed_ = {}, stream_.reset();
+}
+
+void Transformer::end_step(std::vector<float>& loss) {
+  layers_.device.download(Lane::compute, *loss_, loss);
+  loss_.reset();
+}
+
+}  // namespace shardsim
