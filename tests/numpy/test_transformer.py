@@ -17,7 +17,8 @@ PROGRAM = os.environ.get("SHARDSIM_PROGRAM", str(ROOT / "build/release/shardsim"
 # Sizes that nothing divides by accident: a sequence shorter than the positions, an ffn of no family's ratio.
 GPT2 = Shape("gpt2", layers=3, hidden=24, heads=4, kv_heads=4, ffn=52, vocab=260, positions=20, tied=True)
 UNTIED = Shape("gpt2", layers=2, hidden=24, heads=3, kv_heads=3, ffn=96, vocab=256, positions=16, tied=False)
-LLAMA = Shape("llama", layers=3, hidden=24, heads=6, kv_heads=2, ffn=52, vocab=260, positions=64, tied=False)
+LLAMA = Shape("llama", layers=3, hidden=24, heads=6, kv_heads=2, ffn=52, vocab=260, positions=64, tied=False, eps=1e-4,
+              rope_base=50.0)
 SHARED = Shape("llama", layers=2, hidden=32, heads=4, kv_heads=4, ffn=80, vocab=256, positions=16, tied=True)
 SEQUENCE, STEPS, LR, BETAS, EPS = 16, 20, 3e-3, (0.9, 0.95), 1e-8
 TEXT = b"".join(b"%d bottles of beer on the wall, take one down; \xff\x00" % n for n in range(99, 0, -1))
@@ -46,7 +47,7 @@ def windows(step, micro, micros, rank, world, sequences):
 
 
 def decided(shape):
-    """All parameters but the biases of k: a softmax takes them out again, so that Adam follows the rounding of their zero gradient."""
+    """All parameters but the biases of k: a softmax takes them out again, and Adam follows the rounding of a gradient of zero."""
     mask = np.ones(shape.count(), bool)
     for name, view in shape.split(mask).items():
         if name.endswith("qkv.bias"):
@@ -69,7 +70,8 @@ platform: ideal-8
 world: {world}
 model: {{kind: {shape.family}, layers: {shape.layers}, hidden: {shape.hidden}, heads: {shape.heads},
          kv_heads: {shape.kv_heads}, ffn: {shape.ffn}, vocab: {shape.vocab}, positions: {shape.positions},
-         tied: {"on" if shape.tied else "off"}, theta0: theta0.npy, {plan}}}
+         tied: {"on" if shape.tied else "off"}, norm_eps: {shape.eps},
+         {f"rope_base: {shape.rope_base}," if shape.family == "llama" else ""} theta0: theta0.npy, {plan}}}
 data: {{text: text}}
 batch: {{micro: {sequences}, sequence: {SEQUENCE}, accumulation: {micros}}}
 optimizer: {{name: adam, lr: {LR}, betas: {list(BETAS)}, eps: {EPS}, clip: {clip or "off"}}}
