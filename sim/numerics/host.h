@@ -15,9 +15,13 @@ namespace shardsim::numerics {
 void fix_blocking();
 
 void run(const Op&);
+/// The same arithmetic on storage that holds Scalars: float as above, or double, where no type rounds. For checks of the formulas.
+template <class Scalar>
+void run_in(const Op&);
 
-/// The real floats of a tensor.
-float* data(const Tensor&);
+/// The real numbers of a tensor.
+template <class Scalar = float>
+Scalar* data(const Tensor&);
 /// Nearest bf16, ties to even, as a float; NaN stays NaN.
 inline float to_bf16(float x) {  // without a branch, so that loops over it become vector code
   const std::uint32_t bits = std::bit_cast<std::uint32_t>(x);
@@ -27,13 +31,20 @@ inline float to_bf16(float x) {  // without a branch, so that loops over it beco
 }
 /// Nearest IEEE half precision, ties to even, as a float: above 65504 it becomes infinite.
 inline float to_fp16(float x) { return float(_Float16(x)); }
-inline float rounded(Dtype type, float x) { return type == Dtype::fp32 ? x : type == Dtype::bf16 ? to_bf16(x) : to_fp16(x); }
 /// f(round) with the type's rounding as a function object: one branch outside the loop over numbers, none inside.
 template <class F>
-void with_rounding(Dtype type, F f) {
-  if (type == Dtype::fp32) f([](float x) { return x; });
-  else if (type == Dtype::bf16) f([](float x) { return to_bf16(x); });
-  else f([](float x) { return to_fp16(x); });
+auto with_rounding(Dtype type, F f) {
+  switch (type) {
+    case Dtype::bf16:
+      return f([](float x) { return to_bf16(x); });
+    case Dtype::fp16:
+      return f([](float x) { return to_fp16(x); });
+    default:  // whole numbers are what they are
+      return f([](float x) { return x; });
+  }
+}
+inline float rounded(Dtype type, float x) {
+  return with_rounding(type, [x](auto round) { return round(x); });
 }
 
 /// Storage for `count` real floats, 64-byte aligned and filled with NaN; null for none.

@@ -1,0 +1,118 @@
+// Host arithmetic element by element.
+#include <cmath>
+
+#include "numerics/arithmetic.h"
+#include "numerics/elementary.h"
+
+namespace shardsim::numerics {
+namespace {
+
+/// The GELU's (1 + tanh(u)) / 2 is sigmoid(2 u); this is 2 u, and below its slope: 2 sqrt(2/pi) (1 + 3 * 0.044715 x^2).
+template <class Scalar>
+Scalar gelu_argument(Scalar x) {
+  return Scalar(1.5957691216057308) * (x + Scalar(0.044715) * x * x * x);
+}
+template <class Scalar>
+Scalar gelu_slope(Scalar x) {
+  return Scalar(1.5957691216057308) * (1 + Scalar(3 * 0.044715) * x * x);
+}
+
+}  // namespace
+
+template <class Scalar>
+void Elementwise<Scalar>::host(const Tanh& o) {
+  store<Scalar>(o.y, [x = data<Scalar>(o.x)](std::int64_t i) { return std::tanh(x[i]); });
+}
+
+template <class Scalar>
+void Elementwise<Scalar>::host(const TanhBackward& o) {
+  store<Scalar>(o.dy, [y = data<Scalar>(o.y), dy = data<Scalar>(o.dy)](std::int64_t i) { return dy[i] * (1 - y[i] * y[i]); });
+}
+
+template <class Scalar>
+void Elementwise<Scalar>::host(const Gelu& o) {
+  store<Scalar>(o.y, [x = data<Scalar>(o.x)](std::int64_t i) { return x[i] * sigmoid(gelu_argument(x[i])); });
+}
+
+template <class Scalar>
+void Elementwise<Scalar>::host(const GeluBackward& o) {
+  store<Scalar>(o.dy, [x = data<Scalar>(o.x), dy = data<Scalar>(o.dy)](std::int64_t i) {
+    const Scalar s = sigmoid(gelu_argument(x[i]));
+    return dy[i] * (s + x[i] * s * (1 - s) * gelu_slope(x[i]));
+  });
+}
+
+template <class Scalar>
+void Elementwise<Scalar>::host(const Silu& o) {
+  store<Scalar>(o.y, [x = data<Scalar>(o.x)](std::int64_t i) { return x[i] * sigmoid(x[i]); });
+}
+
+template <class Scalar>
+void Elementwise<Scalar>::host(const SiluBackward& o) {
+  store<Scalar>(o.dy, [x = data<Scalar>(o.x), dy = data<Scalar>(o.dy)](std::int64_t i) {
+    const Scalar s = sigmoid(x[i]);
+    return dy[i] * (s * (1 + x[i] * (1 - s)));
+  });
+}
+
+template <class Scalar>
+void Elementwise<Scalar>::host(const SwiGlu& o) {
+  store<Scalar>(
+      o.y, [gate = data<Scalar>(o.gate), up = data<Scalar>(o.up)](std::int64_t i) { return gate[i] * sigmoid(gate[i]) * up[i]; });
+}
+
+template <class Scalar>
+void Elementwise<Scalar>::host(const SwiGluBackward& o) {
+  const Scalar *gate = data<Scalar>(o.gate), *up = data<Scalar>(o.up), *dy = data<Scalar>(o.dy);
+  Scalar *dgate = data<Scalar>(o.dgate), *dup = data<Scalar>(o.dup);
+  with_rounding_of<Scalar>(o.dgate.dtype(), [=, n = size(o.dy)](auto round) {
+#pragma GCC ivdep
+    for (std::int64_t i = 0; i < n; ++i) {
+      const Scalar s = sigmoid(gate[i]), silu = gate[i] * s, above = dy[i];
+      dgate[i] = round(above * up[i] * (s + silu * (1 - s)));
+      dup[i] = round(above * silu);
+    }
+  });
+}
+
+template <class Scalar>
+void Elementwise<Scalar>::host(const Scale& o) {
+  store<Scalar>(o.y, [x = data<Scalar>(o.x), factor = Scalar(o.factor), shift = Scalar(o.shift)](std::int64_t i) {
+    return factor * x[i] + shift;
+  });
+}
+
+template <class Scalar>
+void Elementwise<Scalar>::host(const Cube& o) {
+  store<Scalar>(o.y, [x = data<Scalar>(o.x)](std::int64_t i) { return x[i] * x[i] * x[i]; });
+}
+
+template <class Scalar>
+void Elementwise<Scalar>::host(const CubeBackward& o) {
+  store<Scalar>(o.dy, [x = data<Scalar>(o.x), dy = data<Scalar>(o.dy)](std::int64_t i) { return dy[i] * (3 * x[i] * x[i]); });
+}
+
+template <class Scalar>
+void Elementwise<Scalar>::host(const Multiply& o) {
+  store<Scalar>(o.y, [a = data<Scalar>(o.a), b = data<Scalar>(o.b)](std::int64_t i) { return a[i] * b[i]; });
+}
+
+template <class Scalar>
+void Elementwise<Scalar>::host(const Copy& o) {
+  store<Scalar>(o.to, [from = data<Scalar>(o.from)](std::int64_t i) { return from[i]; });
+}
+
+template <class Scalar>
+void Elementwise<Scalar>::host(const Add& o) {
+  store<Scalar>(o.y, [x = data<Scalar>(o.x), y = data<Scalar>(o.y)](std::int64_t i) { return y[i] + x[i]; });
+}
+
+template <class Scalar>
+void Elementwise<Scalar>::host(const Fill& o) {
+  store<Scalar>(o.x, [value = Scalar(o.value)](std::int64_t) { return value; });
+}
+
+template struct Elementwise<float>;
+template struct Elementwise<double>;
+
+}  // namespace shardsim::numerics
