@@ -77,7 +77,7 @@ std::string joined(const std::vector<std::string>& names) {
 
 void take_attention(const GpuRow* row, const std::string& kernel, Gpu& gpu) {
   if (row && use_attention(*row, kernel, gpu)) return;
-  throw std::invalid_argument("attention: the speed of " + quoted(kernel) + " on a " + gpu.name + " is not known" +
+  throw std::invalid_argument("attention: the speed of " + quoted(kernel) + " on GPU " + gpu.name + " is not known" +
                               (row ? " (known there: " + joined(attention_kernels(*row)) + ")" : "") +
                               "; say attention_flops and attention_half_sequence instead");
 }

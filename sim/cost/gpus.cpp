@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <cctype>
+#include <utility>
 
 namespace shardsim::cost {
 namespace {
@@ -17,39 +18,39 @@ namespace {
 // (gpu-benches: H200 1.2, A100 1.7, L40 1.1; others take the nearest); launches are the host's and priced apart.
 constexpr GpuRow table[] = {
     {"v100-sxm2", "V100 SXM2", 15.7, 125, 900, 32768, 80, 150, 3, 0.75, 0.89, 1.7, "a100", 0.44, "unfused",
-     "e assumed (0.75); no bf16: fp16"},
+     "assumed; no bf16: fp16"},
     {"a100-sxm-40gb", "A100 SXM 40GB", 19.5, 312, 1555, 40960, 108, 300, 4, 0.78, 0.88, 1.7, "a100", 1, "fa2",
-     "e: llm-foundry 0.79, fms-fsdp 0.79-0.84, torchtitan 0.72, TinyLlama 0.70"},
+     "llm-foundry 0.79, fms-fsdp 0.79-0.84, torchtitan 0.72, TinyLlama 0.70"},
     {"a100-sxm-80gb", "A100 SXM 80GB", 19.5, 312, 2039, 81920, 108, 300, 4, 0.78, 0.85, 1.7, "a100", 1, "fa2",
-     "e: llm-foundry 0.79, fms-fsdp 0.79-0.84, torchtitan 0.72, TinyLlama 0.70"},
+     "llm-foundry 0.79, fms-fsdp 0.79-0.84, torchtitan 0.72, TinyLlama 0.70"},
     {"a100-pcie-80gb", "A100 PCIe 80GB", 19.5, 312, 1935, 81920, 108, 0, 4, 0.75, 0.86, 1.7, "a100", 0.93, "fa2",
-     "e: largest matmul 253 Tf (ml-engineering), SimuMax's matmul table 0.80; attention scaled by the largest matmul's"},
+     "largest matmul 253 Tf (ml-engineering), SimuMax's matmul table 0.80; attention scaled by the largest matmul's"},
     {"h100-sxm", "H100 SXM", 67, 989, 3350, 81559, 132, 450, 5, 0.65, 0.91, 1.2, "h100", 1, "fa2",
-     "e: llm-foundry 0.645, fms-fsdp 0.60, llm.c 0.67; 0.72 with libraries of 2025 (LLMQ 0.74)"},
+     "llm-foundry 0.645, fms-fsdp 0.60, llm.c 0.67; 0.72 with libraries of 2025 (LLMQ 0.74)"},
     {"h100-pcie", "H100 PCIe", 51, 756, 2000, 81559, 114, 0, 5, 0.60, 0.84, 1.2, "h100", 0.71, "fa2",
-     "e: the SXM part's by the square root of the power limit, 350 of 700 W"},
+     "the SXM part's by the square root of the power limit, 350 of 700 W"},
     {"h100-nvl", "H100 NVL", 60, 835, 3900, 95830, 132, 300, 5, 0.58, 0.88, 1.2, "h100", 0.76, "fa2",
-     "e: the SXM part's by the square root of the power limit, 400 of 700 W"},
+     "the SXM part's by the square root of the power limit, 400 of 700 W"},
     {"h100-96gb-500w", "H100 SXM 96GB 500W", 67, 989, 2400, 97871, 132, 450, 5, 0.53, 0.88, 1.2, "h100", 1, "fa2",
-     "e: torchtitan's tables of December 2024, 0.52"},
+     "torchtitan's tables of December 2024, 0.52"},
     {"h200", "H200", 67, 989, 4800, 143771, 132, 450, 5, 0.65, 0.88, 1.2, "h100", 1, "fa2",
-     "e: as H100 SXM; one public step says 0.60 (ml-engineering)"},
+     "as H100 SXM; one public step says 0.60 (ml-engineering)"},
     {"gh200", "GH200", 67, 989, 4000, 97871, 132, 450, 5, 0.65, 0.79, 1.2, "h100", 1, "fa2",
-     "e: as H100 SXM; largest matmul 829 Tf (ml-engineering)"},
+     "as H100 SXM; largest matmul 829 Tf (ml-engineering)"},
     {"b200", "B200", 80, 2250, 8000, 183359, 148, 900, 5, 0.48, 0.88, 1.2, "b200", 1, "fa4",
-     "e: one public step 0.44; matmul tables 0.485 (SimuMax); largest matmul 1745 Tf (ml-engineering)"},
+     "one public step 0.44; matmul tables 0.485 (SimuMax); largest matmul 1745 Tf (ml-engineering)"},
     {"gb200", "GB200", 80, 2500, 8000, 189471, 152, 900, 5, 0.55, 0.88, 1.2, "b200", 1, "fa4",
-     "e: one public step 0.53-0.60; largest matmul 1822 Tf (ml-engineering)"},
-    {"l40s", "L40S", 91.6, 362, 864, 46068, 142, 0, 4, 0.60, 0.89, 1.1, "", 0, "fa2", "e: LLMQ's benchmarks, at 350 W"},
-    {"rtx-a6000", "RTX A6000", 38.7, 154.8, 768, 49140, 84, 56, 4, 0.75, 0.88, 1.7, "", 0, "fa2", "e assumed (0.75)"},
+     "one public step 0.53-0.60; largest matmul 1822 Tf (ml-engineering)"},
+    {"l40s", "L40S", 91.6, 362, 864, 46068, 142, 0, 4, 0.60, 0.89, 1.1, "", 0, "fa2", "LLMQ's benchmarks, at 350 W"},
+    {"rtx-a6000", "RTX A6000", 38.7, 154.8, 768, 49140, 84, 56, 4, 0.75, 0.88, 1.7, "", 0, "fa2", "assumed"},
     {"rtx-4090", "RTX 4090", 82.6, 165.2, 1008, 24564, 128, 0, 4, 1.0, 0.88, 1.1, "", 0, "fa2",
-     "e: LLMQ's benchmarks; half-rate tensor cores never limit"},
+     "LLMQ's benchmarks; half-rate tensor cores never limit"},
     {"rtx-5090", "RTX 5090", 104.8, 209.5, 1792, 32607, 170, 0, 5, 1.15, 0.88, 1.1, "", 0, "fa2",
-     "e: LLMQ's benchmarks; the clock exceeds the specified one"},
+     "LLMQ's benchmarks; the clock exceeds the specified one"},
     {"rtx-pro-6000", "RTX PRO 6000", 125, 504, 1792, 97887, 188, 0, 5, 0.80, 0.88, 1.1, "", 0, "fa2",
-     "e: LLMQ's benchmarks, at 600 W; another public machine reaches 0.5 (262 Tf, 8192^3)"},
+     "LLMQ's benchmarks, at 600 W; another public machine reaches 0.5 (262 Tf, 8192^3)"},
     {"mi300x", "MI300X", 163.4, 1307, 5300, 196592, 304, 448, 5, 0.41, 0.77, 1.7, "", 0, "fa2",
-     "e: 0.8 of the largest matmul, 668 Tf (ml-engineering)"},
+     "0.8 of the largest matmul, 668 Tf (ml-engineering)"},
 };
 
 /// Forward and backward, causal, Tf and tokens: fits to the curves that the kernels' authors plot (Dao-AILab/flash-attention);
@@ -69,6 +70,10 @@ constexpr Curve curves[] = {
     {"b200", "fa4", {786 * T, 1000}, {950 * T, 1000}},
 };
 
+/// What people say for short.
+constexpr std::pair<const char*, const char*> short_names[] = {
+    {"v100", "v100-sxm2"}, {"a100", "a100-sxm-80gb"}, {"h100", "h100-sxm"}, {"a6000", "rtx-a6000"}};
+
 std::string lower(std::string_view text) {
   std::string out(text);
   for (char& c : out) c = char(std::tolower((unsigned char)c));
@@ -87,7 +92,9 @@ AttentionSpeed scaled(AttentionSpeed speed, double share) {
 std::span<const GpuRow> gpu_table() { return table; }
 
 const GpuRow* find_gpu(std::string_view name) {
-  const std::string wanted = lower(name);
+  std::string wanted = lower(name);
+  for (const auto& [short_name, key] : short_names)
+    if (wanted == short_name) wanted = key;
   for (const GpuRow& row : table)
     if (wanted == row.key || wanted == lower(row.name)) return &row;
   return nullptr;

@@ -26,7 +26,7 @@ struct GpuRow {
 };
 
 std::span<const GpuRow> gpu_table();
-/// By key or name, whatever the case; null if there is none.
+/// By key, name or short name ("h100"), whatever the case; null if there is none.
 const GpuRow* find_gpu(std::string_view name);
 /// "h100-sxm, h200, ...", for messages.
 std::string known_gpus();

@@ -173,18 +173,19 @@ double wave(std::int64_t m, std::int64_t n, std::int64_t batch, int multiprocess
   return best;
 }
 
-double seconds(const Gpu& gpu, const Op& op) {
+Price price(const Gpu& gpu, const Op& op) {
   const Work w = work(gpu, op);
-  if (w.bytes == 0 && w.flops == 0) return 0;
+  if (w.bytes == 0 && w.flops == 0) return {0, 0};
   const double moved = w.bytes - (1 - gpu.output_write) * w.written;
   double time = w.kernels * gpu.kernel_seconds + moved / (gpu.memory_bandwidth * gpu.memory_efficiency);
-  if (w.attention) return time + w.attention_seconds;
-  if (w.flops > 0) time += w.flops * wave(w.m, w.n, w.batch, gpu.multiprocessors) / (peak(gpu, w.type) * gpu.gemm_efficiency);
-  return time;
+  if (w.attention) time += w.attention_seconds;
+  else if (w.flops > 0) time += w.flops * wave(w.m, w.n, w.batch, gpu.multiprocessors) / (peak(gpu, w.type) * gpu.gemm_efficiency);
+  return {time, w.kernels};
 }
 
+double seconds(const Gpu& gpu, const Op& op) { return price(gpu, op).seconds; }
+
 double flops(const Op& op) { return work(Gpu{}, op).flops; }
-int kernels(const Op& op) { return work(Gpu{}, op).kernels; }
 
 std::string in_words(const Gpu& gpu, const Op& op) {
   const Work w = work(gpu, op);
