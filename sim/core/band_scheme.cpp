@@ -157,6 +157,11 @@ const std::vector<int>& BandScheme::backward_order() {
   return *(order_ = &backward_);
 }
 
+/// Where the current pass has got to.
+std::vector<int>::const_iterator BandScheme::next_turn() const {
+  return order_->begin() + std::ptrdiff_t(order_ == &forward_ ? forwards_ : backwards_);
+}
+
 // ---- compute
 
 Tensor BandScheme::readable(int unit, Verb verb) {
@@ -213,8 +218,7 @@ void BandScheme::prepare_gradient(int unit) {
     illegal(
         Verb::backward, unit,
         units_with(&State::full) + " still holding a full gradient, more than `unreduced` allows; call reduce_scatter(u) first");
-  if (budget != unlimited && made > budget)
-    after(reductions_[made - 1 - budget], Lane::compute, Edge::reduction_before_backward);
+  if (budget != unlimited && made > budget) after(reductions_[made - 1 - budget], Lane::compute, Edge::reduction_before_backward);
   s.full = device.alloc(Lane::compute, Band::grad, one, cuts_[unit].padded, type);
   ++full_gradients_;
 }
@@ -320,7 +324,7 @@ void BandScheme::reduce_scatter(int unit) {
 void BandScheme::all_gather(int unit) {
   State& s = state(Verb::all_gather, unit);
   if (shard().empty()) illegal(Verb::all_gather, unit, "nothing is sharded, there is nothing to gather; drop the call");
-  if (!shard().has(Band::param)) {  // publish: the result stays
+  if (!shard().has(Band::param)) {           // publish: the result stays
     if (s.published && s.turns > 1) return;  // its next turn: published already
     label(Verb::all_gather, unit);
     const Lane lane = rank_->lane(Lane::gather);
@@ -332,8 +336,7 @@ void BandScheme::all_gather(int unit) {
   }
   if (!order_) illegal(Verb::all_gather, unit, "no pass has begun; iterate forward_order() or backward_order()");
   // Borrow, and look ahead in pass order as far as the memory budget allows.
-  const std::size_t turn = order_ == &forward_ ? forwards_ : backwards_;
-  auto here = std::find(order_->begin() + std::ptrdiff_t(turn), order_->end(), unit);
+  auto here = std::find(next_turn(), order_->end(), unit);
   if (here == order_->end()) here = std::find(order_->begin(), order_->end(), unit);
   for (auto next = here; next != order_->end() && next - here <= rank_->knobs.prefetch; ++next) gather(*next);
 }
@@ -365,6 +368,7 @@ void BandScheme::gather(int unit) {
 void BandScheme::release(int unit) {
   State& s = state(Verb::release, unit);
   if (!s.gathered) illegal(Verb::release, unit, "nothing is gathered; release(u) once for every all_gather(u)");
+  if (keeps_gathered() && std::find(next_turn(), order_->end(), unit) != order_->end()) return;  // kept for its next turn
   label(Verb::release, unit);
   rank_->device.free(Lane::compute, s.gathered);  // behind the last kernel that used it
   s.gathered = {};

@@ -35,18 +35,18 @@ class BandScheme : public Scheme {
   virtual bool replicates() const { return false; }
 
   class MicroBatches;
-  MicroBatches micro_batches();              ///< this step's micro-batches; each loads its data when the loop gets there
+  MicroBatches micro_batches();  ///< this step's micro-batches; each loads its data when the loop gets there
   /// Begins a forward pass: the units in the order of their use. One whose weights serve twice (a tied embedding) comes twice.
   const std::vector<int>& forward_order();
   const std::vector<int>& backward_order();  ///< begins a backward pass
 
-  void forward(int unit);         ///< needs readable parameters
-  void backward(int unit);        ///< needs readable parameters; leaves a full gradient
+  void forward(int unit);   ///< needs readable parameters
+  void backward(int unit);  ///< needs readable parameters; leaves a full gradient
   // A reduction is due when the gradient is complete: called between two turns of a unit, it waits for the last one's call.
   void all_reduce(int unit);      ///< sums what this rank keeps of the gradient over the replicas
   void reduce_scatter(int unit);  ///< sums this rank's slice of the gradient over the shards; drops the rest if grad is sharded
   void all_gather(int unit);      ///< publishes updated parameters, or borrows the full unit if param is sharded (idempotent)
-  void release(int unit);         ///< ends the loan
+  void release(int unit);         ///< ends the loan; of a scheme that keeps, when the pass has no further turn of the unit
   void clip();                    ///< scales by the global norm; nothing when clipping and loss scaling are off
   void adam();                    ///< updates every owned slice
 
@@ -68,6 +68,7 @@ class BandScheme : public Scheme {
   std::string units_with(Tensor State::*held) const;
   State& state(Verb, int unit);  // checks that there is such a unit
   void start_micro_batch(int index);
+  std::vector<int>::const_iterator next_turn() const;
   Slice slice(int unit, int member) const;
   Slice owned(int unit) const;
   Tensor own_grad(int unit) const;
@@ -90,8 +91,8 @@ class BandScheme : public Scheme {
   std::vector<Unit> cuts_;
   std::vector<State> states_;
   std::vector<Turn> turns_;
-  std::vector<int> forward_, backward_;  // the units of the turns; a tied embedding's unit has two
-  std::vector<Dim> module_begin_;        // of a module's parameters in its unit
+  std::vector<int> forward_, backward_;      // the units of the turns; a tied embedding's unit has two
+  std::vector<Dim> module_begin_;            // of a module's parameters in its unit
   const std::vector<int>* order_ = nullptr;  // of the current pass
   int pass_ = 0, micro_batch_ = 0, step_ = 0;
   std::size_t forwards_ = 0, backwards_ = 0;  // of this micro-batch
