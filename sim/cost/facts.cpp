@@ -58,6 +58,7 @@ constexpr Fact list[] = {
     fact<&Gpu::activation_bytes>("activation_bytes", Measure::number, 0, 1e4),
     fact<&Gpu::contention>("contention", Measure::number, 0, 1e3),
     fact<&Gpu::jitter>("jitter", Measure::number, 0, 1),
+    fact<&Gpu::step_host_seconds>("step_host_seconds", Measure::seconds, 0, most),
 };
 static_assert(std::size(list) <= std::tuple_size_v<decltype(Gpu::origins)>);
 

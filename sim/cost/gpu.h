@@ -27,6 +27,7 @@ struct Gpu {
   double memory_efficiency = 1;                ///< sustained share of the bandwidth
   double kernel_seconds = 0;                   ///< fixed time of a kernel on the device
   double launch_seconds = 0;                   ///< time that a launch costs the host
+  double step_host_seconds = 0;                ///< what the host does as every step begins: loads data, logs, reads the loss
   int multiprocessors = 0;                     ///< SMs, for wave quantisation; 0: none
   double output_write = 1;                     ///< share of a product's output write that is not hidden (kappa)
   AttentionSpeed attention_64, attention_128;  ///< for heads of at most 64, and of more
