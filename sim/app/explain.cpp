@@ -1,14 +1,7 @@
-// Explain: the text about schemes, platforms and GPUs.
+// Explain: the text about schemes.
 #include "app/explain.h"
 
-#include <algorithm>
-#include <cstdio>
-#include <map>
-#include <pugixml.hpp>
-#include <sstream>
-
 #include "app/explain_pair.h"
-#include "app/scenario_parts.h"
 #include "app/table.h"
 #include "core/formulas.h"
 #include "models/transformer_shape.h"
@@ -69,63 +62,6 @@ std::string verbs(const std::string& text_of_class) {
   return text;
 }
 
-/// The facts of the hosts that have a `gpu` property: GPU by name, and how many there are.
-struct GpuKind {
-  int count = 0;
-  std::map<std::string, std::string> facts;
-};
-using GpuKinds = std::map<std::string, GpuKind>;
-
-/// How many hosts a node stands for: a cluster's radical, "0-7,9", counts them.
-int hosts_in(const pugi::xml_node& node) {
-  std::istringstream radical(node.attribute("radical").value());
-  int count = 0;
-  for (std::string range; std::getline(radical, range, ',');) {
-    int first = 0, last = 0;
-    const int read = std::sscanf(range.c_str(), "%d-%d", &first, &last);
-    count += read == 2 ? last - first + 1 : 1;
-  }
-  return count > 0 ? count : 1;
-}
-
-struct Collector : pugi::xml_tree_walker {
-  GpuKinds kinds;
-  bool for_each(pugi::xml_node& node) override {
-    std::map<std::string, std::string> facts;
-    for (pugi::xml_node prop : node.children("prop")) facts[prop.attribute("id").value()] = prop.attribute("value").value();
-    if (!facts.count("gpu")) return true;
-    GpuKind& kind = kinds[facts["gpu"]];
-    kind.count += hosts_in(node);
-    kind.facts = std::move(facts);
-    return true;
-  }
-};
-
-struct PlatformFacts {
-  std::string comment;
-  GpuKinds kinds;
-};
-
-PlatformFacts read_facts(const std::string& name) {
-  pugi::xml_document document;
-  Collector collector;
-  PlatformFacts facts;
-  const auto file = platforms_folder() / (name + ".xml");
-  if (!document.load_file(file.c_str(), pugi::parse_default | pugi::parse_comments)) return {"is not readable XML", {}};
-  document.traverse(collector);
-  facts.kinds = std::move(collector.kinds);
-  for (pugi::xml_node node : document.children())
-    if (node.type() == pugi::node_comment && facts.comment.empty()) facts.comment = node.value();
-  // The first sentence, up to its details, on one line.
-  std::string line;
-  for (char c : facts.comment)
-    if (c != '\n' && (c != ' ' || (!line.empty() && line.back() != ' '))) line += c;
-    else if (c == '\n' && !line.empty() && line.back() != ' ') line += ' ';
-  facts.comment = line.substr(0, std::min(line.find(". "), line.find(": ")));
-  while (!facts.comment.empty() && (facts.comment.back() == ' ' || facts.comment.back() == '.')) facts.comment.pop_back();
-  return facts;
-}
-
 }  // namespace
 
 std::string explain_scheme(const SchemeEntry& entry, const Registry& registry) {
@@ -155,38 +91,9 @@ std::string list_models() {
       text += right(std::to_string(size), 7);
     text += "  " + preset.source + "\n";
   }
-  text += "\nothers: {hf_config: config.json} of gpt2, llama or mistral; {kind: gpt2 | llama, layers, hidden, heads, vocab, ...};\n";
+  text +=
+      "\nothers: {hf_config: config.json} of gpt2, llama or mistral; {kind: gpt2 | llama, layers, hidden, heads, vocab, ...};\n";
   return text + "mlp, a multi-layer perceptron: {kind: mlp, widths: [in, hidden..., out], activation: tanh, loss: mse}\n";
-}
-
-std::string list_platforms() {
-  std::string text;
-  for (const std::string& name : shipped_platforms()) {
-    const PlatformFacts facts = read_facts(name);
-    std::string gpus;
-    for (const auto& [gpu, kind] : facts.kinds) gpus += (gpus.empty() ? "" : ", ") + std::to_string(kind.count) + " x " + gpu;
-    text += padded(name, 28) + gpus + (facts.comment.empty() ? "" : "; " + facts.comment) + "\n";
-  }
-  return text.empty() ? "no platforms in " + platforms_folder().string() + "\n" : text;
-}
-
-std::string list_gpus() {
-  std::map<std::string, std::string> lines;
-  for (const std::string& name : shipped_platforms())
-    for (const auto& [gpu, kind] : read_facts(name).kinds) {
-      std::string& line = lines[gpu];
-      if (!line.empty()) {
-        line += ", " + name;
-        continue;
-      }
-      for (const char* fact : {"memory", "memory_bandwidth", "fp32_flops", "bf16_flops"})
-        if (const auto found = kind.facts.find(fact); found != kind.facts.end())
-          line += std::string(fact) + " " + found->second + ", ";
-      line += "in " + name;
-    }
-  std::string text;
-  for (const auto& [gpu, line] : lines) text += padded(gpu, 22) + line + "\n";
-  return text.empty() ? "no GPUs in " + platforms_folder().string() + "\n" : text;
 }
 
 }  // namespace shardsim

@@ -11,8 +11,7 @@ std::string explain_scheme(const SchemeEntry&, const Registry&);
 
 std::string list_schemes(const Registry&);
 std::string list_models();
-/// The shipped platforms, and the GPUs that they describe.
-std::string list_platforms();
-std::string list_gpus();
+std::string list_platforms();  ///< the shipped ones
+std::string list_gpus();       ///< the table
 
 }  // namespace shardsim

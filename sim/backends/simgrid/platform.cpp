@@ -17,7 +17,6 @@
 #include <sstream>
 
 #include "core/error.h"
-#include "core/quantity.h"
 
 namespace shardsim::simgrid_backend {
 namespace {
@@ -91,37 +90,13 @@ bool naturally_before(const std::string& a, const std::string& b) {
   return a.size() - i < b.size() - j;
 }
 
-double fact(const std::string& file, const sg::Host& host, const char* key, Measure measure, double fallback) {
-  const char* text = host.get_property(key);
-  const std::string where = file + ": host '" + host.get_name() + "': " + key + ": ";
-  if (!text && fallback < 0) throw ScenarioError(where + "missing; add <prop id=\"" + key + "\" value=\"...\"/> to the host");
-  if (!text) return fallback;
+Gpu facts_of(const std::string& file, const sg::Host& host, const cost::Prices& prices) {
   try {
-    const double value = parse_quantity(text, measure);
-    const bool is_share = measure == Measure::number;
-    if (!is_share && value != 0 && !std::isalpha((unsigned char)std::string(text).back()))
-      throw std::invalid_argument("'" + std::string(text) + "' has no unit; platforms/ shows what to write");
-    if (value < 0 || value > 0x1p62 || (value == 0 && fallback != 0) || (is_share && value > 1))
-      throw std::invalid_argument("'" + std::string(text) + "' is out of range");
-    return value;
+    return cost::resolved(
+        host.get_property("gpu"), [&host](const char* fact) { return host.get_property(fact); }, prices);
   } catch (const std::invalid_argument& error) {
-    throw ScenarioError(where + error.what());
+    throw ScenarioError(file + ": host '" + host.get_name() + "': " + error.what());
   }
-}
-
-Gpu facts_of(const std::string& file, const sg::Host& host) {
-  auto get = [&](const char* key, Measure measure, double fallback) { return fact(file, host, key, measure, fallback); };
-  Gpu gpu;
-  gpu.name = host.get_property("gpu");
-  gpu.fp32_flops = get("fp32_flops", Measure::flops_per_second, -1);
-  gpu.bf16_flops = get("bf16_flops", Measure::flops_per_second, -1);
-  gpu.memory_bandwidth = get("memory_bandwidth", Measure::bytes_per_second, -1);
-  gpu.memory_bytes = std::int64_t(get("memory", Measure::bytes, -1));
-  gpu.gemm_efficiency = get("gemm_efficiency", Measure::number, 1);
-  gpu.memory_efficiency = get("memory_efficiency", Measure::number, 1);
-  gpu.kernel_seconds = get("kernel_seconds", Measure::seconds, 0);
-  gpu.launch_seconds = get("launch_seconds", Measure::seconds, 0);
-  return gpu;
 }
 
 void start_engine() {
@@ -221,13 +196,15 @@ Platform load_platform(const SimgridSettings& settings, int world) {
             [](const sg::Host* a, const sg::Host* b) { return naturally_before(a->get_name(), b->get_name()); });
   platform.hosts.resize(world);
   for (const sg::Host* host : platform.hosts) {
-    platform.gpus.push_back(facts_of(file.string(), *host));
+    platform.gpus.push_back(facts_of(file.string(), *host, settings.prices));
     auto text_of = [&](const char* key) {
       const char* value = host->get_property(key);
       return std::string(value ? value : "");
     };
     platform.nodes.push_back(text_of("node"));
     platform.interconnects.push_back(text_of("interconnect"));
+    platform.nvls.push_back(text_of("nvls"));
+    platform.generations.push_back(text_of("generation"));
   }
   return platform;
 }

@@ -1,13 +1,12 @@
 // Platform: a SimGrid platform file as ranks. Hosts with a `gpu` property are GPUs, in natural order of their names (gpu2 before
 // gpu10); their facts are host properties.
 //
-//   gpu               name of the GPU (makes the host a GPU)
-//   memory            capacity, e.g. 80GiB
-//   memory_bandwidth  e.g. 3350GBps
-//   fp32_flops, bf16_flops   dense tensor peaks, e.g. 989Tf
-//   gemm_efficiency, memory_efficiency   sustained shares, default 1
-//   kernel_seconds    fixed time of a kernel, default 0;  launch_seconds   host time of a launch, default 0
-//   node              which machine it is in, interconnect  nvlink | pcie: needed for `latency: nccl` only
+//   gpu    name of the GPU; makes the host one. The table of GPUs (`shardsim list gpus`) has the facts of the ones it knows
+//   facts  what the table lacks, or what is otherwise here: memory 80GiB, memory_bandwidth 3350GBps, fp32_flops and bf16_flops
+//          989Tf, and those of cost/facts.h that have a default: gemm_efficiency 0.65, kernel_seconds 1.2us, ...
+//   node   which machine it is in, interconnect  nvlink | pcie: needed for `latency: nccl`; a node's GPUs share a jitter
+//   nvls        yes | no (default): the node's switch adds (NVLink SHARP), so that NCCL may run all-reduces in it
+//   generation  volta | ampere | hopper | blackwell, for NCCL's tuner; default ampere, and hopper where nvls is yes
 #pragma once
 #include <string>
 #include <vector>
@@ -26,7 +25,7 @@ struct Platform {
   std::string file;                        ///< for messages
   std::vector<simgrid::s4u::Host*> hosts;  ///< of ranks 0 .. world-1
   std::vector<Gpu> gpus;
-  std::vector<std::string> nodes, interconnects;
+  std::vector<std::string> nodes, interconnects, nvls, generations;
   std::vector<simgrid::s4u::Host*> ends;  ///< of coupled transfers: hosts of ours, without links
 
   /// A pair of ends that no transfer has used yet.
