@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "app/result.h"
+#include "cost/facts.h"
 
 namespace shardsim {
 
@@ -40,23 +41,26 @@ class Archive {
   }
   void value_of(Peak& peak) { (*this)(peak.bytes), (*this)(peak.seconds), (*this)(peak.parts); }
   void value_of(LinkLoad& load) { (*this)(load.link), (*this)(load.bytes); }
+  void value_of(cost::PriceNote& n) { (*this)(n.verb), (*this)(n.name), (*this)(n.words), (*this)(n.count), (*this)(n.seconds); }
   void value_of(Gpu& g) {
     (*this)(g.name);
-    for (double* fact : {&g.fp32_flops, &g.bf16_flops, &g.memory_bandwidth, &g.gemm_efficiency, &g.memory_efficiency,
-                         &g.kernel_seconds, &g.launch_seconds})
-      (*this)(*fact);
-    (*this)(g.memory_bytes);
+    for (const cost::Fact& fact : cost::facts()) {
+      double value = fact.get(g);
+      (*this)(value);
+      fact.set(g, value);
+    }
+    (*this)(g.origins), (*this)(g.attention), (*this)(g.stack);
   }
   void value_of(RankResult& r) {
     (*this)(r.losses), (*this)(r.loss_scales), (*this)(r.updates), (*this)(r.step_begin), (*this)(r.step_end), (*this)(r.peak),
-        (*this)(r.model_state_peak), (*this)(r.resident);
+        (*this)(r.model_state_peak), (*this)(r.resident), (*this)(r.allocator);
     (*this)(r.traffic_bytes), (*this)(r.control_bytes), (*this)(r.spans), (*this)(r.entries);
   }
   void value_of(SchemeResult& r) {
     (*this)(r.scheme), (*this)(r.backend), (*this)(r.world), (*this)(r.steps), (*this)(r.shard), (*this)(r.shards),
         (*this)(r.parameters);
     (*this)(r.padding), (*this)(r.unit_parameters), (*this)(r.ranks), (*this)(r.theta), (*this)(r.links), (*this)(r.gpu);
-    (*this)(r.interrupted);
+    (*this)(r.interrupted), (*this)(r.notes);
   }
 
   void raw(void* at, std::size_t size) {

@@ -1,4 +1,4 @@
-// The program `shardsim`: run, explain and list.
+// The program `shardsim`: its commands, and what their errors become.
 #include "app/program.h"
 
 #include <unistd.h>
@@ -8,15 +8,19 @@
 #include <iostream>
 #include <new>
 
+#include "app/calibrate_command.h"
 #include "app/expectations.h"
 #include "app/explain.h"
 #include "app/explain_pair.h"
+#include "app/explain_run.h"
 #include "app/metrics.h"
+#include "app/platform_command.h"
 #include "app/plugins.h"
 #include "app/results_folder.h"
 #include "app/run.h"
 #include "app/scenario.h"
 #include "app/table.h"
+#include "app/validate_command.h"
 #include "app/yaml_reader.h"
 
 #ifndef SHARDSIM_VERSION
@@ -110,7 +114,12 @@ const SchemeEntry& known(const std::string& scheme, const Registry& registry) {
   throw ScenarioError("there is no scheme " + quoted(scheme) + "; known schemes: " + all + "; or load it with --plugin");
 }
 
-int explain(const std::vector<std::string>& schemes, const Registry& registry) {
+int explain(const std::vector<std::string>& schemes, ExplainRunOptions of_run, const Registry& registry) {
+  if (schemes.size() == 1 && !registry.find(schemes[0]) && std::filesystem::exists(schemes[0])) {
+    of_run.scenario = schemes[0];
+    std::cout << explain_run(of_run, registry);
+    return fine;
+  }
   const SchemeEntry& first = known(schemes[0], registry);
   std::cout << (schemes.size() == 1 ? explain_scheme(first, registry) : explain_pair(first, known(schemes[1], registry), registry));
   return fine;
@@ -148,12 +157,25 @@ int run_program(int argc, const char* const* argv, const Registry& built_in) {
   std::string listed;
   std::vector<std::string> explained;
   std::vector<std::string> plugins;
-  CLI::App* explain_command = app.add_subcommand("explain", "Show what a scheme keeps, moves and does; of two, the difference");
-  explain_command->add_option("SCHEME", explained)->required()->expected(1, 2);
+  CLI::App* explain_command = app.add_subcommand(
+      "explain", "Show what a scheme keeps, moves and does; of two, the difference; of a scenario, the price of every operation");
+  explain_command->add_option("SCHEME|SCENARIO", explained)->required()->expected(1, 2);
+  ExplainRunOptions run_explained;
+  explain_command->add_option("--scheme", run_explained.scheme, "Of a scenario: which scheme (default: its first)");
+  explain_command->add_option("--only", run_explained.only, "Of a scenario: one op, collective or verb, as in --only matmul");
+  explain_command->add_option("--top", run_explained.top, "Of a scenario: lines to show, 0 for all (default: 20)")
+      ->check(CLI::NonNegativeNumber);
+  explain_command->add_option("--set", run_explained.overrides, "Of a scenario: override a key")
+      ->type_name("KEY=VALUE")
+      ->allow_extra_args(false);
   CLI::App* list_command = app.add_subcommand("list", "List what this program knows");
   list_command->add_option("WHAT", listed)->required()->check(CLI::IsMember({"schemes", "platforms", "models", "gpus"}));
 
-  for (CLI::App* command : {run_command, explain_command, list_command})
+  const std::function<void()> write_platform = add_platform_command(app);
+  const std::function<int(const Registry&)> validate = add_validate_command(app), calibrate = add_calibrate_command(app);
+
+  for (CLI::App* command :
+       {run_command, explain_command, list_command, app.get_subcommand("validate"), app.get_subcommand("calibrate")})
     command->add_option("--plugin", plugins, "Load a scheme from a library, as in --plugin ./libmine.so; may be repeated")
         ->type_name("FILE")
         ->allow_extra_args(false);
@@ -167,7 +189,10 @@ int run_program(int argc, const char* const* argv, const Registry& built_in) {
     Registry registry = built_in;
     load_plugins(plugins, registry);
     if (run_command->parsed()) return run(options, registry);
-    return explain_command->parsed() ? explain(explained, registry) : list(listed, registry);
+    if (app.got_subcommand("platform")) return write_platform(), fine;
+    if (app.got_subcommand("validate")) return validate(registry);
+    if (app.got_subcommand("calibrate")) return calibrate(registry);
+    return explain_command->parsed() ? explain(explained, run_explained, registry) : list(listed, registry);
   } catch (const ScenarioError& error) {
     std::cerr << error.what() << "\n";
     return wrong_input;

@@ -8,6 +8,7 @@
 #include "core/recorder.h"
 #include "core/unit.h"
 #include "cost/gpu.h"
+#include "cost/notes.h"
 
 namespace shardsim {
 
@@ -17,6 +18,7 @@ struct RankResult {
   std::vector<float> losses;                 ///< per step; empty without numerics
   std::vector<double> step_begin, step_end;  ///< seconds from the start of the first step
   Peak peak, model_state_peak;
+  AllocatorBooks allocator;
   std::vector<Part> resident;                         ///< held between steps, by band, unit and cause
   std::int64_t traffic_bytes = 0, control_bytes = 0;  ///< sent over the whole run
   std::vector<Span> spans;                            ///< recorded ranks only; seconds as above
@@ -37,8 +39,9 @@ struct SchemeResult {
   std::int64_t parameters = 0, padding = 0;   ///< charged elements; padding over all units
   std::vector<std::int64_t> unit_parameters;  ///< charged, without padding
   std::vector<RankResult> ranks;
-  std::vector<float> theta;     ///< fp32, model order, without padding; empty without numerics
-  std::vector<LinkLoad> links;  ///< bytes that crossed each link (simgrid)
+  std::vector<float> theta;            ///< fp32, model order, without padding; empty without numerics
+  std::vector<cost::PriceNote> notes;  ///< what rank 0 was charged, if the scenario asks for it (simgrid)
+  std::vector<LinkLoad> links;         ///< bytes that crossed each link (simgrid)
   Gpu gpu;
   bool interrupted = false;
 };

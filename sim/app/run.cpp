@@ -18,7 +18,6 @@
 #include "backends/simgrid/backend.h"
 #include "backends/threads/backend.h"
 #include "core/error.h"
-#include "models/mlp.h"
 #include "numerics/theta.h"
 
 namespace shardsim {
@@ -66,9 +65,9 @@ struct Ranks {
 void train(Ranks& ranks, Device& device, Fabric& fabric) {
   const Scenario& scenario = ranks.scenario;
   Ranks::Own& own = ranks.own[device.rank()];
-  Mlp model(device, ranks.set.shape(), ranks.set.source(device.rank()));
+  const std::unique_ptr<Model> model = ranks.set.model(device, device.rank());
   const std::unique_ptr<Scheme> scheme = ranks.entry.make();
-  Rank rank{device, fabric, model, scenario.knobs, ranks.set.theta0(), ranks.entry.name, device.rank(), scenario.world};
+  Rank rank{device, fabric, *model, scenario.knobs, ranks.set.theta0(), ranks.entry.name, device.rank(), scenario.world};
   scheme->bind(rank);
   device.synchronize();
   own.reports.resize(scenario.steps), own.begin.resize(scenario.steps), own.end.resize(scenario.steps);
@@ -101,6 +100,7 @@ RankResult books_of(const Device& device, Ranks::Own& own, double start, bool re
   result.model_state_peak = device.ledger().model_state_peak();
   result.peak.seconds -= start, result.model_state_peak.seconds -= start;
   result.resident = own.resident;
+  result.allocator = device.ledger().allocator();
   result.traffic_bytes = device.recorder().traffic_bytes();
   result.control_bytes = device.recorder().control_bytes();
   if (!recorded) return result;
@@ -169,11 +169,15 @@ SchemeResult run_on_simgrid(const Scenario& scenario, const TrainingSet& set, co
   SimgridSettings settings;
   fill(settings, scenario, pulse);
   settings.fidelity = scenario.fabric, settings.latency = scenario.latency;
-  settings.platform = scenario.platform;
+  settings.collectives = scenario.collectives, settings.seed = scenario.seed;
+  settings.platform = scenario.platform, settings.prices = scenario.prices, settings.memory = scenario.memory;
   settings.messages = messages;
+  cost::PriceNotes notes;
+  if (scenario.notes_prices) settings.notes = &notes;
   SimgridBackend backend(settings);
   SchemeResult done = run_on(backend, scenario, set, entry, progress);
   done.gpu = backend.gpu(0);
+  done.notes = notes.all();
   for (const auto& [link, bytes] : backend.link_bytes()) done.links.push_back({link, bytes});
   return done;
 }

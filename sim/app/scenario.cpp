@@ -5,7 +5,12 @@
 #include <charconv>
 #include <limits>
 
+#include "app/prices.h"
+#include "app/scenario_collectives.h"
+#include "app/scenario_memory.h"
+#include "app/scenario_model.h"
 #include "app/scenario_parts.h"
+#include "app/scenario_platform.h"
 
 namespace shardsim {
 namespace {
@@ -26,20 +31,6 @@ std::vector<std::string> read_schemes(const YamlNode& node, const Registry& regi
       refuse(item, "the scheme " + quoted(item.text) + " is listed twice; remove one");
   }
   return names;
-}
-
-fs::path find_platform(const YamlNode& node, const Scenario& scenario) {
-  const std::string text = text_of(node);
-  const fs::path folder = platforms_folder();
-  for (const fs::path& candidate :
-       {beside_scenario(scenario, text), fs::path(text), folder / text, folder.parent_path() / text, folder / (text + ".xml")}) {
-    std::error_code error;
-    if (fs::is_regular_file(candidate, error)) return candidate;
-  }
-  refuse(node, "there is no platform file " + quoted(text) +
-                   " beside the scenario, in the current folder or among the shipped ones; "
-                   "shipped platforms: " +
-                   joined(shipped_platforms()));
 }
 
 std::uint64_t read_seed(const YamlNode& node) {
@@ -74,7 +65,8 @@ Scenario read_scenario(const fs::path& file, const std::vector<std::string>& ove
   const Fields root(tree,
                     {"name",  "schemes", "platform", "world",     "model",   "data",         "batch",    "precision", "optimizer",
                      "units", "streams", "prefetch", "unreduced", "grads",   "step_barrier", "numerics", "mesh",      "patience",
-                     "steps", "seed",    "backend",  "fabric",    "latency", "hazards",      "record",   "expect"},
+                     "steps", "seed",    "backend",  "fabric",    "latency", "hazards",      "record",   "expect",       "memory",
+                     "prices", "collectives"},
                     defaults);
 
   const YamlNode* name = root.find("name");
@@ -87,10 +79,11 @@ Scenario read_scenario(const fs::path& file, const std::vector<std::string>& ove
     refuse(*root.find("world"), quoted(root.find("world")->text) + " is out of range; backend: threads has at most 1024 ranks");
   // Threads are the machine at hand: they need no platform, but a wrong one is still wrong.
   if (scenario.backend == "simgrid" || root.find("platform"))
-    scenario.platform = find_platform(root.need("platform", "platform: platforms/NAME.xml"), scenario);
+    read_platform(root.need("platform", "platform: platforms/NAME.xml"), scenario, defaults);
 
   read_knobs(root, scenario, defaults);
   read_model_and_data(root, scenario, defaults);
+  read_memory(root, scenario, defaults);
 
   scenario.steps = int(root.integer_or("steps", 1, 1, 1'000'000));
   if (const YamlNode* node = root.find("seed")) scenario.seed = read_seed(*node);
@@ -102,6 +95,7 @@ Scenario read_scenario(const fs::path& file, const std::vector<std::string>& ove
   scenario.latency = root.value_or("latency", Latency::platform, "platform", [](const YamlNode& node) {
     return Latency(choice_of(node, {"platform", "nccl"}));
   });
+  read_collectives(root, scenario);
   if (const YamlNode* node = root.find("hazards")) scenario.checks_hazards = switch_of(*node);
   if (const YamlNode* node = root.find("patience")) {
     scenario.patience = seconds_of(*node);
@@ -112,6 +106,7 @@ Scenario read_scenario(const fs::path& file, const std::vector<std::string>& ove
     const Fields record(*node, {"ranks"}, unmentioned);
     scenario.recorded_ranks = int(record.integer_or("ranks", scenario.recorded_ranks, 1, 1 << 20));
   }
+  if (const YamlNode* node = root.find("prices")) scenario.prices = read_prices(*node, scenario);
   read_expectations(root, scenario, registry);
   return scenario;
 }

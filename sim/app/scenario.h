@@ -4,6 +4,7 @@
 #include <cstdint>
 #include <filesystem>
 #include <map>
+#include <memory>
 #include <optional>
 #include <string>
 #include <vector>
@@ -11,6 +12,10 @@
 #include "backends/simgrid/fidelity.h"
 #include "core/registry.h"
 #include "core/scheme.h"
+#include "cost/collective.h"
+#include "cost/facts.h"
+#include "memory/settings.h"
+#include "models/transformer_sizes.h"
 
 namespace shardsim {
 
@@ -25,9 +30,19 @@ struct MlpChoice {
   std::filesystem::path theta0;  ///< .npy; empty: seeded
 };
 
+struct TransformerChoice {
+  std::string name;  ///< of the preset, the file or the family
+  TransformerShape shape;
+  TransformerPlan plan;
+  std::int64_t sequence = 0;                                                            ///< tokens
+  std::int64_t twin_hidden = 32, twin_heads = 4, twin_vocab = 256, twin_sequence = 32;  ///< real sizes are at most these
+};
+
 struct DataChoice {
   std::filesystem::path x, y;  ///< .npy, float32 [rows, in] and [rows, out]; empty: a seeded teacher network
   std::int64_t rows = 1024;    ///< of the teacher's data set
+  std::filesystem::path text;  ///< of a transformer: bytes as tokens; empty: a seeded language
+  int successors = 4;          ///< of a token, in the language
 };
 
 /// What a scenario's `expect:` block states about one scheme's result; keys are those of the README.
@@ -43,8 +58,10 @@ struct Scenario {
   std::string name;
   std::vector<std::string> schemes;
   std::filesystem::path platform;
+  std::shared_ptr<const class MemoryFile> generated_platform;  ///< where `platform` lies if the scenario says a machine in numbers
   int world = 1;
-  MlpChoice model;
+  MlpChoice model;                               ///< also theta0 of a transformer
+  std::optional<TransformerChoice> transformer;  ///< instead of the perceptron
   DataChoice data;
   std::int64_t micro_batch = 1;
   Knobs knobs;  ///< precision, units, streams, budgets, accumulation, clip, Adam
@@ -55,12 +72,17 @@ struct Scenario {
   std::string backend = "simgrid";  ///< simgrid | threads
   Fidelity fabric = Fidelity::coupled;
   Latency latency = Latency::platform;
+  cost::CollectiveRules collectives;
+  memory::Settings memory;
   bool checks_hazards = true;
+  bool notes_prices = false;                               ///< the result says what rank 0 was charged, and by which formula
+  cost::Prices prices;                                     ///< what is said about the GPUs over the platform
   double patience = 120;                                   ///< seconds without anything finished until a scheme is said to hang
   int recorded_ranks = 8;                                  ///< ranks in traces and CSVs
   std::map<std::string, std::vector<Expectation>> expect;  ///< by scheme
   bool expect_equal_theta = false;
   std::vector<std::string> defaults_used;  ///< "key: value", for the printout
+  std::vector<std::string> notes;          ///< what a file that the scenario names has to say, for the printout
 };
 
 /// Reads `file`, then applies `overrides` ("key=value", dotted keys). Throws ScenarioError. Checks all that can be known without

@@ -20,7 +20,7 @@ constexpr std::int64_t most_parameters = std::int64_t{1} << 50;
 MlpChoice read_mlp(const YamlNode& node, const Scenario& scenario, std::vector<std::string>& defaults) {
   const Fields fields(node, {"kind", "widths", "activation", "loss", "theta0"}, defaults);
   MlpChoice mlp;
-  choice_of(fields.need("kind", "kind: mlp"), {"mlp"});
+  fields.need("kind", "kind: mlp");
   const YamlNode& widths = fields.need("widths", "widths: [8, 32, 4]");
   for (const YamlNode& width : list_of(widths, "[8, 32, 4]")) mlp.widths.push_back(integer_of(width, 1, most));
   if (mlp.widths.size() < 2) refuse(widths, "holds one width, but an input's and an output's are needed; write it as [8, 32, 4]");
@@ -166,7 +166,7 @@ void check_theta0(const YamlNode& theta0, const Scenario& scenario, std::int64_t
 bool is_perceptron(const YamlNode& model) {
   if (model.kind != YamlNode::Kind::map) return model.kind != YamlNode::Kind::scalar;
   const YamlNode* kind = model.child("kind");
-  return kind ? kind->text == "mlp" : !model.child("preset") && !model.child("hf_config");
+  return kind ? choice_of(*kind, {"mlp", "gpt2", "llama"}) == 0 : !model.child("preset") && !model.child("hf_config");
 }
 
 }  // namespace

@@ -108,7 +108,7 @@ TEST_CASE("every bad value is refused in one line that names file, line, key and
   // Line 5 is the first after the good ones.
   const Case cases[] = {
       {"world_size: 8", "s.yaml:5: world_size: unknown key; known keys: name, schemes"},
-      {"batch: {mico: 4}", "s.yaml:5: batch.mico: unknown key; known keys: micro, accumulation"},
+      {"batch: {mico: 4}", "s.yaml:5: batch.mico: unknown key; known keys: micro, sequence, accumulation"},
       {"world: 3", "s.yaml:5: world: is given twice, first in line 3; remove one"},
       {"batch: {micro: 1, micro: 2}", "s.yaml:5: batch.micro: is given twice, first in line 5"},
       {"batch: {micro: 0}", "s.yaml:5: batch.micro: '0' is out of range; write a whole number from 1"},
@@ -120,7 +120,7 @@ TEST_CASE("every bad value is refused in one line that names file, line, key and
       {"batch: {micro: 99999999999999999999}", "s.yaml:5: batch.micro: '99999999999999999999' is out of range"},
       {"batch: {micro: }", "s.yaml:5: batch.micro: has no value; a number is expected"},
       {"batch: {micro: [4]}", "s.yaml:5: batch.micro: is a list, but a number is expected"},
-      {"batch: [4]", "s.yaml:5: batch: is a list, but a map is expected; known keys: micro, accumulation"},
+      {"batch: [4]", "s.yaml:5: batch: is a list, but a map is expected; known keys: micro, sequence, accumulation"},
       {"batch: 4", "s.yaml:5: batch: is '4', but a map is expected"},
       {"batch: {accumulation: 0}", "s.yaml:5: batch.accumulation: '0' is out of range"},
       {"precision: {param: fp8}", "s.yaml:5: precision.param: unknown value 'fp8'; known values: fp32, bf16, fp16"},
@@ -242,13 +242,16 @@ TEST_CASE("every bad value among the needed keys is refused") {
       {"world", "--set 'world': has to be key=value, as in --set batch.micro=4"},
       {"=3", "--set '=3': has to be key=value"},
       {"a..b=3", "--set 'a..b=3': has to be key=value"},
-      {"batch.mico=3", "--set batch.mico: unknown key; known keys: micro, accumulation"},
+      {"batch.mico=3", "--set batch.mico: unknown key; known keys: micro, sequence, accumulation"},
       {"world.size=3", "--set world.size: world is '2' in s.yaml:3, not a map; set world as a whole"},
       {"batch={micro: ", "--set batch: '{micro: ' is not YAML"},
       {"platform=gone.xml",
        "--set platform: there is no platform file 'gone.xml' beside the scenario, in the current folder or among"},
-      {"model=gpt2", "--set model: there is no model 'gpt2'; write it as {kind: mlp, widths: [8, 32, 4]}"},
-      {"model.kind=gpt", "--set model.kind: unknown value 'gpt'; known values: mlp"},
+      {"model=gpt4", "--set model: there is no model 'gpt4'; known models: gpt2, gpt2-medium, gpt2-large, gpt2-xl, llama-7b"},
+      {"model=gpt2", "accepted"},
+      {"model.kind=gpt", "--set model.kind: unknown value 'gpt'; known values: mlp, gpt2, llama"},
+      {"model.kind=gpt2", "s.yaml:4: model.widths: unknown key; known keys: preset, hf_config, kind, layers"},
+      {"batch.sequence=8", "--set batch.sequence: a perceptron has no sequence; remove the key"},
       {"model.widths=[3]", "--set model.widths: holds one width, but an input's and an output's are needed"},
       {"model.widths=[3, 0, 2]", "--set model.widths[1]: '0' is out of range"},
       {"model.widths=3", "--set model.widths: is '3', but a list is expected"},
@@ -303,4 +306,50 @@ TEST_CASE("a file that is no scenario at all is refused") {
   CHECK_THROWS_WITH(read_scenario("/no/such.yaml", {}, test::named_schemes()),
                     "/no/such.yaml: there is no such file; check the path");
   CHECK_THROWS_AS(read_scenario(folder.folder().path(), {}, test::named_schemes()), ScenarioError);
+}
+
+TEST_CASE("every impossible transformer, twin and text is refused in one line that names line, key and remedy") {
+  const test::ScenarioFolder folder;
+  struct Case {
+    const char *text, *message;
+  };
+  const Case cases[] = {
+      {"model=gpt2", "accepted"},
+      {"model={preset: gpt2-large, vocab: 50304, attention: explicit, gelu: written_out, loss: fp32}", "accepted"},
+      {"model={kind: llama, layers: 2, hidden: 64, heads: 8, kv_heads: 2, vocab: 100}", "accepted"},
+      {"model={kind: gpt2, layers: 2, hidden: 50, heads: 8, vocab: 100}", "--set model.heads: 8 do not divide hidden 50"},
+      {"model={kind: llama, layers: 2, hidden: 64, heads: 8, kv_heads: 3, vocab: 100}",
+       "--set model.kv_heads: 3 do not divide heads 8"},
+      {"model={kind: llama, layers: 2, hidden: 64, heads: 8}", "--set model: the key 'vocab' is missing"},
+      {"model={preset: gpt2, swiglu: fused}", "--set model.swiglu: this model has no swiglu; its activation is set by gelu"},
+      {"model={preset: gpt2, kind: gpt2}", "--set model: has more than one of preset, hf_config and kind; keep one"},
+      {"model={preset: gpt2, recompute: some}", "--set model.recompute: unknown value 'some'; known values: none, selective, full"},
+      {"model={preset: gpt2, recompute: {every: 0}}", "--set model.recompute.every: '0' is out of range"},
+      {"model={hf_config: gone.json}", "--set model.hf_config: gone.json: "},
+      {"model={preset: gpt2, theta0: x.npy}", "--set model.theta0: x.npy: has shape (6, 3); 1 dimension is expected"},
+      {"model={preset: gpt2, theta0: flat.npy}",
+       "--set model.theta0: flat.npy: holds 18 numbers, but the model has 124439808 parameters"},
+  };
+  for (const Case& each : cases) {
+    INFO(each.text);
+    const std::string message = folder.refusal(scenario_text(), {each.text});
+    CHECK_MESSAGE(message.find(each.message) == 0, message);
+  }
+  const Case beside[] = {
+      {"batch={sequence: 1025}", "--set batch.sequence: '1025' is longer than the model's 1024 positions"},
+      {"numerics={mode: twin, hidden: 30}", "--set numerics: the twin is impossible: heads: 4 do not divide hidden 30"},
+      {"numerics={mode: twin, width: 30}", "--set numerics.width: unknown key; known keys: mode, hidden, heads, vocab, sequence"},
+      {"numerics=twin", "accepted"},
+      {"data={text: gone.txt}", "--set data.text: gone.txt: there is no such file"},
+      {"data={text: .}", "--set data.text: .: is a folder"},
+      {"data={teacher: {rows: 3}}", "--set data.teacher: unknown key; known keys: language, text"},
+      {"data={language: {successors: 65}}", "--set data.language.successors: '65' is out of range"},
+  };
+  for (const Case& each : beside) {
+    INFO(each.text);
+    const std::string message = folder.refusal(scenario_text(), {"model=gpt2", each.text});
+    CHECK_MESSAGE(message.find(each.message) == 0, message);
+  }
+  CHECK(folder.refusal(scenario_text(), {"model=gpt2", "numerics={mode: twin, vocab: 200}", "data={text: s.yaml}"})
+            .find("--set data.text: a text's bytes are 256 tokens, and the arithmetic has a vocabulary of 200") == 0);
 }

@@ -1,0 +1,74 @@
+// Explain a run: a step on the simulator, whose rank 0 keeps the words of what it is charged.
+#include "app/explain_run.h"
+
+#include <algorithm>
+#include <cstdio>
+#include <set>
+
+#include "app/run.h"
+#include "app/scenario.h"
+#include "app/table.h"
+#include "app/yaml_reader.h"
+#include "core/error.h"
+
+namespace shardsim {
+namespace {
+
+const std::string& scheme_of(const Scenario& scenario, const std::string& wanted) {
+  if (wanted.empty()) return scenario.schemes.front();
+  const auto found = std::find(scenario.schemes.begin(), scenario.schemes.end(), wanted);
+  if (found != scenario.schemes.end()) return *found;
+  throw ScenarioError("--scheme " + wanted + ": " + scenario.file.string() + " does not run it; add it to its schemes");
+}
+
+std::string percent(double share) {
+  char text[16];
+  std::snprintf(text, sizeof text, "%5.1f%%", 100 * share);
+  return text;
+}
+
+std::string line(const cost::PriceNote& note, double all) {
+  char head[96];
+  std::snprintf(head, sizeof head, "%s %11s = %5d x %-11s %-14s ", percent(note.seconds / all).c_str(),
+                time_text(note.seconds).c_str(), note.count, time_text(note.seconds / note.count).c_str(), name_of(note.verb));
+  return head + note.words + "\n";
+}
+
+}  // namespace
+
+std::string explain_run(const ExplainRunOptions& options, const Registry& registry) {
+  std::vector<std::string> overrides = options.overrides;
+  for (const char* ours : {"numerics=off", "steps=1", "backend=simgrid"}) overrides.push_back(ours);
+  Scenario scenario = read_scenario(options.scenario, overrides, registry);
+  scenario.notes_prices = true;
+  const std::string& scheme = scheme_of(scenario, options.scheme);
+  const SchemeResult result = run_scheme(scenario, TrainingSet(scenario), *registry.find(scheme));
+
+  std::vector<cost::PriceNote> notes = result.notes;
+  std::set<std::string> names;
+  for (const cost::PriceNote& note : notes) names.insert({note.name, name_of(note.verb)});
+  if (!options.only.empty() && !names.count(options.only)) {
+    std::string known;
+    for (const std::string& name : names) known += (known.empty() ? "" : ", ") + name;
+    throw ScenarioError("--only " + options.only + ": this step has none; it has " + known);
+  }
+  if (!options.only.empty())
+    std::erase_if(notes,
+                  [&](const cost::PriceNote& note) { return note.name != options.only && name_of(note.verb) != options.only; });
+  std::stable_sort(notes.begin(), notes.end(),
+                   [](const cost::PriceNote& a, const cost::PriceNote& b) { return a.seconds > b.seconds; });
+  double all = 0;
+  for (const cost::PriceNote& note : notes) all += note.seconds;
+  const RankResult& rank = result.ranks.front();
+  const double step = rank.step_end.empty() ? 0 : rank.step_end.back() - rank.step_begin.front();
+  std::string text = scenario.name + ", " + scheme + ": a step of " + time_text(step) + "; rank 0 is charged " + time_text(all) +
+                     " in " + std::to_string(notes.size()) + " kinds of operations" +
+                     (options.only.empty() ? "" : " (" + options.only + " only)") +
+                     ", which overlap where they are on different streams.\nShare, time = count x each, in whose name, and how:\n";
+  const std::size_t shown = options.top > 0 ? std::min(notes.size(), std::size_t(options.top)) : notes.size();
+  for (std::size_t i = 0; i < shown; ++i) text += line(notes[i], all);
+  if (shown < notes.size()) text += "... and " + std::to_string(notes.size() - shown) + " more; --top 0 shows all.\n";
+  return text;
+}
+
+}  // namespace shardsim
