@@ -101,6 +101,14 @@ formats::Figures measure(const Scenario& scenario, const SchemeResult& result) {
     f.resident_bytes.add(r, total(rank.resident));
     f.model_state_peak_bytes.add(r, rank.model_state_peak.bytes);
     f.peak_bytes.add(r, rank.peak.bytes);
+    const AllocatorBooks& books = rank.allocator;
+    if (books.emulated) {
+      f.requested_peak_bytes.add(r, books.requested);
+      f.allocated_peak_bytes.add(r, books.allocated);
+      f.reserved_bytes.add(r, books.reserved);
+    }
+    if (books.has_outside) f.outside_bytes.add(r, books.outside);
+    if (r == 0 || books.reserved + books.outside > f.allocator.reserved + f.allocator.outside) f.allocator = books;
   }
   if (!result.ranks.empty()) {
     f.resident = result.ranks[f.resident_bytes.rank].resident;

@@ -7,6 +7,7 @@
 #include <set>
 
 #include "app/metrics.h"
+#include "app/remedy.h"
 #include "core/formulas.h"
 
 namespace shardsim {
@@ -141,6 +142,25 @@ std::string time_block(const Scenario& scenario, const std::vector<Figures>& all
   return text;
 }
 
+/// PyTorch's three numbers, and what is outside of them; only where its allocator was emulated.
+std::string allocator_block(const std::vector<Figures>& all, std::size_t name) {
+  if (!all.front().allocator.emulated) return {};
+  std::string text =
+      left("scheme", name) + "    requested   allocated    reserved     outside   fits   (peaks, PyTorch's allocator)\n";
+  for (const Figures& f : all) {
+    text += left(f.scheme, name) + " " + right(bytes_text(double(f.requested_peak_bytes.max)), 12) +
+            right(bytes_text(double(f.allocated_peak_bytes.max)), 12) + right(bytes_text(double(f.reserved_bytes.max)), 12) +
+            right(bytes_text(double(f.outside_bytes.max)), 12) + "   " +
+            (f.gpu_memory == 0 ? "-"
+             : f.fits()        ? "yes"
+                               : "no");
+    if (f.allocator.retries > 0)
+      text += format("    cache given back %lld time%s", (long long)f.allocator.retries, f.allocator.retries == 1 ? "" : "s");
+    text += "\n";
+  }
+  return text + "\n";
+}
+
 std::string gap_notes(const Scenario& scenario, const SchemeResult& result, const Figures& f) {
   const Closed closed = closed_forms(scenario, result);
   std::string text;
@@ -203,15 +223,12 @@ std::string theta_note(const Scenario& scenario, const std::vector<SchemeResult>
   return wrapped(text, 2);
 }
 
-std::string run_notes(const Scenario& scenario, const std::vector<Figures>& all) {
+std::string run_notes(const Scenario& scenario, const std::vector<SchemeResult>& results, const std::vector<Figures>& all) {
   std::string text;
   for (const Figures& f : all) {
     if (f.diverged_step)
       text += wrapped(f.scheme + " diverged: its loss is not finite from step " + std::to_string(*f.diverged_step) + " on.", 2);
-    if (f.gpu_memory > 0 && f.peak_bytes.max > f.gpu_memory)
-      text += wrapped(f.scheme + " does not fit: its peak of " + bytes_text(double(f.peak_bytes.max)) + " is more than the " +
-                          bytes_text(double(f.gpu_memory)) + " of a " + f.gpu + ".",
-                      2);
+    if (f.gpu_memory > 0 && !f.fits()) text += wrapped(misfit_text(scenario, results[&f - all.data()], f), 2);
     if (f.interrupted) text += f.scheme + " was interrupted after " + std::to_string(f.steps) + " steps.\n";
   }
   if (all.front().padding > 0)
@@ -260,8 +277,8 @@ std::string table_text(const Scenario& scenario, const std::vector<SchemeResult>
   std::size_t name = 7;
   for (const Figures& f : all) name = std::max(name, f.scheme.size());
   std::string text = bold + head(scenario, results.front(), all.front()) + plain + "\n" +
-                     memory_block(scenario, results, all, name) + "\n" + time_block(scenario, all, name) + "\n" + bold +
-                     "Held at the model-state peak, in bytes per parameter:" + plain + "\n";
+                     memory_block(scenario, results, all, name) + "\n" + time_block(scenario, all, name) + "\n" +
+                     allocator_block(all, name) + bold + "Held at the model-state peak, in bytes per parameter:" + plain + "\n";
   std::string gaps;
   for (std::size_t i = 0; i < all.size(); ++i) {
     const Figures& f = all[i];
@@ -272,7 +289,7 @@ std::string table_text(const Scenario& scenario, const std::vector<SchemeResult>
     gaps += gap_notes(scenario, results[i], f);
   }
   if (!gaps.empty()) text += "\n" + bold + "Where simulated differs from formula:" + plain + "\n" + gaps;
-  return text + "\n" + theta_note(scenario, results, all) + run_notes(scenario, all);
+  return text + "\n" + theta_note(scenario, results, all) + run_notes(scenario, results, all);
 }
 
 }  // namespace shardsim

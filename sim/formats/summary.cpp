@@ -48,6 +48,16 @@ Json part_list(const std::vector<Part>& parts) {
   return list;
 }
 
+/// What a rank had reserved at most: blocks handed out, by band; freed ones that another stream may still use; cached ones.
+Json reserved_composition(const AllocatorBooks& books) {
+  Json json = Json::object();
+  for (int band = 0; band < band_count; ++band)
+    if (books.bands[band] != 0) json[name_of(Band(band))] = books.bands[band];
+  json["awaiting_events"] = books.awaiting;
+  json["cached"] = books.cached;
+  return json;
+}
+
 Json result(const Figures& f) {
   Json json;
   json["scheme"] = f.scheme;
@@ -81,12 +91,15 @@ Json result(const Figures& f) {
   json["peak_seconds"] = number(f.peak.seconds);
   json["peak_composition"] = by_band(f.peak.parts);
   json["peak_parts"] = part_list(f.peak.parts);
-  // The exact allocator reserves what is asked of it and nothing more.
-  put(json, "reserved_bytes", f.peak_bytes);
-  json["outside_bytes"] = nullptr;
+  put(json, "requested_peak_bytes", f.requested_peak_bytes);
+  put(json, "allocated_peak_bytes", f.allocated_peak_bytes);
+  put(json, "reserved_bytes", f.allocator.emulated ? f.reserved_bytes : f.peak_bytes);
+  json["reserved_composition"] = f.allocator.emulated ? reserved_composition(f.allocator) : Json(nullptr);
+  json["allocator_retries"] = f.allocator.emulated ? Json(f.allocator.retries) : Json(nullptr);
+  put(json, "outside_bytes", f.outside_bytes);
   json["gpu"] = f.gpu;
   json["gpu_memory_bytes"] = f.gpu_memory > 0 ? Json(f.gpu_memory) : Json(nullptr);
-  json["fits"] = f.gpu_memory > 0 ? Json(f.peak_bytes.max <= f.gpu_memory) : Json(nullptr);
+  json["fits"] = f.gpu_memory > 0 ? Json(f.fits()) : Json(nullptr);
   // A row of an MLP's batch is both a sample and a token.
   const Json rate = f.rows_per_second > 0 ? number(f.rows_per_second) : Json(nullptr);
   json["samples_per_second"] = rate;

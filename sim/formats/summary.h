@@ -47,6 +47,15 @@ struct Figures {
   std::vector<Part> resident;  ///< of the rank with the maximum, as are the peaks
   Peak peak, model_state_peak;
 
+  /// As PyTorch counts them; empty where memory is exact, which reserves what is asked of it: the peak.
+  OverRanks<std::int64_t> requested_peak_bytes, allocated_peak_bytes, reserved_bytes;
+  OverRanks<std::int64_t> outside_bytes;  ///< context and communicators; empty if not known
+  AllocatorBooks allocator;               ///< of the rank that has most reserved and outside
+
+  /// Reserved, and outside of the allocator: what the GPU would have to hold.
+  std::int64_t needed_bytes() const { return (allocator.emulated ? allocator.reserved : peak_bytes.max) + allocator.outside; }
+  bool fits() const { return needed_bytes() <= gpu_memory && allocator.out_of_memory == 0; }
+
   double per_parameter(double bytes) const { return bytes / double(parameters); }
 };
 

@@ -35,7 +35,7 @@ void SimgridBackend::run(int world, const Body& body) {
   run.network = std::make_unique<Network>(run.world, run.platform, settings_.fidelity, settings_.latency);
   sg::Engine::on_deadlock_cb([&run] { run.deadlocked = true; });
   for (int rank = 0; rank < world; ++rank) {
-    run.devices.push_back(std::make_unique<SimDevice>(run.world, rank, run.platform.gpus[rank], settings_));
+    run.devices.push_back(std::make_unique<SimDevice>(run.world, rank, run.platform.gpus[rank], settings_, settings_.memory));
     run.world.devices.push_back(run.devices.back().get());
   }
   for (int rank = 0; rank < world; ++rank) {

@@ -8,12 +8,14 @@
 #include "backends/simgrid/fidelity.h"
 #include "core/backend.h"
 #include "cost/gpu.h"
+#include "memory/settings.h"
 
 namespace shardsim {
 
 struct SimgridSettings : BackendSettings {
   Fidelity fidelity = Fidelity::coupled;
   Latency latency = Latency::platform;
+  memory::Settings memory;
   std::filesystem::path platform;
   bool meters_links = false;  ///< SimGrid counts the bytes of every link too (slower): for cross-checks
   int messages = 2;           ///< the descriptor that receives SimGrid's words about a platform that it refuses

@@ -1,6 +1,8 @@
 // SimDevice: each call becomes an entry of a stream.
 #include "backends/simgrid/device.h"
 
+#include <simgrid/s4u/Actor.hpp>
+
 #include <algorithm>
 
 #include "cost/price.h"
@@ -14,13 +16,14 @@ void World::fail(std::exception_ptr error) {
   for (SimDevice* device : devices) device->wake();
 }
 
-SimDevice::SimDevice(World& world, int rank, const Gpu& gpu, const BackendSettings& settings)
+SimDevice::SimDevice(World& world, int rank, const Gpu& gpu, const BackendSettings& settings, const memory::Settings& memory)
     : Device(rank, settings.checks_hazards),
       world_(world),
       gpu_(gpu),
       numerics_(settings.numerics),
       pulse_(settings.pulse),
-      semaphore_(simgrid::s4u::Semaphore::create(0)) {
+      semaphore_(simgrid::s4u::Semaphore::create(0)),
+      memory_(*this, memory) {
   ledger_ = Ledger(rank < settings.recorded_ranks);
   recorder_ = Recorder(rank < settings.recorded_ranks);
   for (int lane = 0; lane < lane_count; ++lane) streams_[lane].belong_to(*this, Lane(lane));
@@ -36,6 +39,11 @@ double SimDevice::now() const { return std::max(host_, simgrid::s4u::Engine::get
 double SimDevice::host_date(double cost) {
   if (world_.failed()) throw Aborted();
   return host_ = now() + cost;
+}
+
+void SimDevice::catch_up() {
+  if (host_ > simgrid::s4u::Engine::get_clock()) simgrid::s4u::this_actor::sleep_until(host_);
+  if (world_.failed()) throw Aborted();
 }
 
 void SimDevice::dequeued(std::size_t entries) {
@@ -56,6 +64,7 @@ void SimDevice::block_until(int pending) {
 }
 
 Storage* SimDevice::do_alloc(Lane lane, Band band, Dim count, Dtype type) {
+  DeviceMemory::Block* const block = memory_.allocate(lane, band, count.charged() * bytes_of(type));
   if (free_storages_.empty()) {
     storages_.push_back(std::make_unique<Storage>());
     free_storages_.push_back(storages_.back().get());
@@ -72,6 +81,7 @@ Storage* SimDevice::do_alloc(Lane lane, Band band, Dim count, Dtype type) {
               .life = storage->life,
               .bytes = count.charged() * bytes_of(type),
               .history = nullptr};
+  memory_.keep(storage, block);
   stream(lane).act(label(), date, [this, storage](double when) {
     ledger_.hold({when, storage->bytes, storage->band, storage->cause, storage->unit});
   });
@@ -79,6 +89,7 @@ Storage* SimDevice::do_alloc(Lane lane, Band band, Dim count, Dtype type) {
 }
 
 void SimDevice::do_free(Lane lane, Storage* storage) {
+  memory_.free(lane, storage);
   stream(lane).act(label(), host_date(0), [this, storage](double when) {
     ledger_.hold({when, -storage->bytes, storage->band, storage->cause, storage->unit});
     numerics::release(storage->at);
@@ -105,6 +116,7 @@ void SimDevice::do_wait(Lane lane, Event event) {
 }
 
 void SimDevice::enqueue_collective(Lane lane, Label label, Communicator& communicator, std::uint64_t sequence) {
+  memory_.use(communicator);
   Stream::Entry entry{Stream::Entry::collective};
   entry.label = label;
   entry.from = host_date(gpu_.launch_seconds);
@@ -119,6 +131,7 @@ void SimDevice::do_synchronize() {
   block_until(0);
   for (const Stream& stream : streams_) host_ = std::max(host_, stream.clock());
   ledger_.fold();
+  ledger_.keep(memory_.books());
 }
 
 void SimDevice::do_upload(Lane lane, Tensor to, HostView from) {

@@ -6,6 +6,7 @@
 #include <memory>
 #include <vector>
 
+#include "backends/simgrid/device_memory.h"
 #include "backends/simgrid/stream.h"
 #include "backends/simgrid/world.h"
 #include "core/backend.h"
@@ -18,7 +19,7 @@ class SimDevice final : public Device {
   /// Operations that a host may be ahead of its streams: CUDA's launch queue.
   static constexpr int queue_depth = 1024;
 
-  SimDevice(World&, int rank, const Gpu&, const BackendSettings&);
+  SimDevice(World&, int rank, const Gpu&, const BackendSettings&, const memory::Settings& = {});
   ~SimDevice() override;
 
   double now() const override;
@@ -33,6 +34,10 @@ class SimDevice final : public Device {
   void record_span(const Span& span) { recorder_.add(span); }
   void enqueue_collective(Lane, Label, Communicator&, std::uint64_t sequence);
   void wake() { semaphore_->release(); }
+  /// The engine's clock comes up to the host's, which may be ahead: what is over by then is over.
+  void catch_up();
+  /// All that is enqueued is over. The program's own synchronize does more: the hazard checker hears of it.
+  void drain() { do_synchronize(); }
 
  private:
   Storage* do_alloc(Lane, Band, Dim count, Dtype) override;
@@ -62,6 +67,7 @@ class SimDevice final : public Device {
   double host_ = 0;    // the host's own clock: launches take its time
   std::vector<std::unique_ptr<Storage>> storages_;
   std::vector<Storage*> free_storages_;
+  DeviceMemory memory_;
 };
 
 }  // namespace shardsim::simgrid_backend
