@@ -6,6 +6,8 @@
 #include <functional>
 
 #include "backends/simgrid/backend.h"
+#include "core/error.h"
+#include "cost/collective.h"
 #include "app/process.h"
 #include "runs.h"
 
@@ -55,9 +57,9 @@ std::vector<double> after(SimgridSettings settings, const std::string& platform_
 
 /// When the last member of each job is done.
 std::vector<double> ends_of(const std::string& platform_xml, int world, Fidelity fidelity, const std::vector<Job>& jobs,
-                            Latency latency = Latency::platform) {
+                            Latency latency = Latency::platform, const cost::CollectiveRules& rules = {}) {
   SimgridSettings settings;
-  settings.fidelity = fidelity, settings.latency = latency;
+  settings.fidelity = fidelity, settings.latency = latency, settings.collectives = rules;
   return after(settings, platform_xml, world, jobs, [&](const SimgridBackend& backend) {
     std::vector<double> ends(jobs.size());
     for (int rank = 0; rank < world; ++rank)
@@ -105,7 +107,7 @@ TEST_CASE("a ring all-reduce takes 2(N-1) steps of a chunk's transfer and an edg
       const double have_to = 2 * (n - 1) * (bytes / n / 50e9 + 1e-6);
       const double actual = ends_of(platform_xml(gpus), n, fidelity, {{Verb::all_reduce, group, elements, Lane::reduce}})[0];
       INFO("N = " << n << ", have to " << have_to << ", actual " << actual);
-      CHECK(actual == doctest::Approx(have_to).epsilon(1e-6));  // should: SimGrid's clock resolves 1 ns
+      CHECK(actual == doctest::Approx(have_to).epsilon(1e-6).scale(0));  // should: SimGrid's clock resolves 1 ns
     }
 }
 
@@ -129,7 +131,7 @@ TEST_CASE("SimGrid's own link counters agree with the bytes that the fabrics cou
     REQUIRE(counts.size() == 33);
     for (std::size_t i = 0; i + 1 < counts.size(); i += 2) {
       CHECK(counts[i] == 2 * 7 * 40000 + 7 * 2000);  // every edge of the ring carries what one rank sends
-      CHECK(counts[i + 1] == doctest::Approx(counts[i]).epsilon(1e-9));
+      CHECK(counts[i + 1] == doctest::Approx(counts[i]).epsilon(1e-9).scale(0));
     }
   }
 }
@@ -142,7 +144,7 @@ TEST_CASE("a reduce-scatter and an all-gather take half of an all-reduce each") 
     for (const Verb verb : {Verb::reduce_scatter, Verb::all_gather}) {
       const double have_to = 4 * (4e6 / 50e9 + 1e-6);
       CHECK(ends_of(platform_xml(gpus), 5, fidelity, {{verb, all<5>, elements, Lane::reduce}})[0] ==
-            doctest::Approx(have_to).epsilon(1e-6));
+            doctest::Approx(have_to).epsilon(1e-6).scale(0));
     }
 }
 
@@ -156,7 +158,7 @@ TEST_CASE("whole training steps agree within 0.1 % between ring, coupled and for
       const double ring = run(s, scheme).ranks[0].step_end.back();
       for (const Fidelity fidelity : {Fidelity::coupled, Fidelity::formula}) {
         s.fabric = fidelity;
-        CHECK(run(s, scheme).ranks[0].step_end.back() == doctest::Approx(ring).epsilon(1e-3));
+        CHECK(run(s, scheme).ranks[0].step_end.back() == doctest::Approx(ring).epsilon(1e-3).scale(0));
       }
     }
 }
@@ -170,8 +172,8 @@ TEST_CASE("two collectives on a shared bus take the same in coupled and ring, wi
   // Have to: all bytes of both over 10 GB/s. All-reduce 2(N-1) S/N over each of N edges; all-gather (N-1)/N S over each.
   const double all_bytes = 4 * (6 * 4e6 + 3 * 8e6), have_to = all_bytes / 10e9;
   const double last = std::max(coupled[0], coupled[1]);
-  CHECK(last == doctest::Approx(have_to + 6e-6).epsilon(2e-3));  // should: and the latency of the longer path
-  for (const int job : {0, 1}) CHECK(coupled[job] == doctest::Approx(ring[job]).epsilon(0.02));
+  CHECK(last == doctest::Approx(have_to + 6e-6).epsilon(2e-3).scale(0));  // should: and the latency of the longer path
+  for (const int job : {0, 1}) CHECK(coupled[job] == doctest::Approx(ring[job]).epsilon(0.02).scale(0));
   // Alone, either is faster: there was contention.
   CHECK(ends_of(platform, 4, Fidelity::coupled, {jobs[0]})[0] < 0.8 * coupled[0]);
 }
@@ -184,8 +186,8 @@ TEST_CASE("two disjoint groups that share a bus halve each other's bandwidth") {
   for (const Fidelity fidelity : {Fidelity::ring, Fidelity::coupled}) {
     const double both = ends_of(platform, 4, fidelity, {{Verb::all_gather, pairs, elements, Lane::gather}})[0];
     const double alone = ends_of(platform, 4, fidelity, {{Verb::all_gather, first_pair, elements, Lane::gather}})[0];
-    CHECK(alone == doctest::Approx(2 * 20e6 / 10e9 + 1e-6).epsilon(1e-6));  // both edges of the pair cross the bus
-    CHECK(both == doctest::Approx(4 * 20e6 / 10e9 + 1e-6).epsilon(1e-6));
+    CHECK(alone == doctest::Approx(2 * 20e6 / 10e9 + 1e-6).epsilon(1e-6).scale(0));  // both edges of the pair cross the bus
+    CHECK(both == doctest::Approx(4 * 20e6 / 10e9 + 1e-6).epsilon(1e-6).scale(0));
   }
 }
 
@@ -206,15 +208,79 @@ TEST_CASE("a slow edge's latency is paid by the chunks that cross it, in ring an
   for (const Fidelity fidelity : {Fidelity::ring, Fidelity::coupled, Fidelity::formula}) {
     // Have to: the worst chain of 2(N-1) = 4 neighbouring edges is c a b c, 10 + 1 + 2 + 10.
     const double actual = ends_of(platform, 3, fidelity, {{Verb::all_reduce, all<3>, 3, Lane::reduce}})[0];
-    CHECK(actual == doctest::Approx(23e-6).epsilon(1e-3));
+    CHECK(actual == doctest::Approx(23e-6).epsilon(1e-3).scale(0));
   }
 }
 
-TEST_CASE("latency: nccl pays NCCL's constants: 8.4 us, and 3.4 us for each of N-1 hops over NVLink") {
+TEST_CASE("latency: nccl pays a Simple ring's constants in ring, and those of NCCL's choice in coupled and formula") {
   IdealGpus gpus;
-  for (const Fidelity fidelity : {Fidelity::ring, Fidelity::coupled, Fidelity::formula})
-    CHECK(ends_of(platform_xml(gpus), 8, fidelity, {{Verb::all_gather, all<8>, 8, Lane::gather}}, Latency::nccl)[0] ==
-          doctest::Approx(8.4e-6 + 7 * 3.4e-6).epsilon(1e-3));
+  const std::vector<Job> tiny{{Verb::all_gather, all<8>, 8, Lane::gather}};
+  // Have to: 8.4 us and 3.4 us for each of 7 hops with Simple; 6.6 us and 0.6 us with LL, which is the choice for 32 bytes.
+  CHECK(ends_of(platform_xml(gpus), 8, Fidelity::ring, tiny, Latency::nccl)[0] == doctest::Approx(32.2e-6).epsilon(1e-3).scale(0));
+  for (const Fidelity fidelity : {Fidelity::coupled, Fidelity::formula})
+    CHECK(ends_of(platform_xml(gpus), 8, fidelity, tiny, Latency::nccl)[0] == doctest::Approx(10.8e-6).epsilon(1e-3).scale(0));
+}
+
+TEST_CASE("with latency: nccl, coupled and formula take what the chosen algorithm and protocol cost, at every size") {
+  IdealGpus gpus;
+  cost::Wiring wiring{.ranks = 8, .nodes = 1, .nvlink = true, .nvls = false, .ring_bandwidth = 50e9};
+  for (const std::int64_t elements : {8'000, 800'000, 80'000'000})
+    for (const Verb verb : {Verb::all_reduce, Verb::reduce_scatter}) {
+      const double have_to = cost::price(wiring, verb, 4.0 * double(elements)).seconds(verb, 8, 4.0 * double(elements));
+      for (const Fidelity fidelity : {Fidelity::coupled, Fidelity::formula})
+        CHECK(ends_of(platform_xml(gpus), 8, fidelity, {{verb, all<8>, elements, Lane::reduce}}, Latency::nccl)[0] ==
+              doctest::Approx(have_to).epsilon(1e-3).scale(0));
+    }
+}
+
+TEST_CASE("a GPU's property nvls lets the switch add up large all-reduces") {
+  IdealGpus gpus;
+  std::string xml = platform_xml(gpus);
+  xml.insert(xml.find("</cluster>"), R"(<prop id="nvls" value="yes"/>)");
+  const std::vector<Job> large{{Verb::all_reduce, all<8>, 100'000'000, Lane::reduce}};
+  // Have to: 25 us, and 14/8 of 400 MB at 50 GB/s x 0.85 x 14/9.
+  for (const Fidelity fidelity : {Fidelity::coupled, Fidelity::formula})
+    CHECK(ends_of(xml, 8, fidelity, large, Latency::nccl)[0] ==
+          doctest::Approx(25e-6 + 7e8 / (50e9 * 0.85 * 14 / 9)).epsilon(1e-4).scale(0));
+}
+
+TEST_CASE("what a platform cannot do in NCCL's stead is refused by name") {
+  std::string xml = platform_xml(IdealGpus{});
+  const auto refusal = [](const std::string& platform, const cost::CollectiveRules& rules) -> std::string {
+    const PlatformFile file(platform);
+    Scenario s = small_scenario();
+    s.platform = file.path(), s.latency = Latency::nccl, s.collectives = rules, s.steps = 1;
+    try {
+      run(s, "dp");
+    } catch (const ScenarioError& error) {
+      return error.what();
+    }
+    return {};
+  };
+  CHECK(refusal(xml, {}).empty());
+  CHECK(refusal(xml, {.algorithm = cost::Algorithm::nvls, .protocol = {}, .measured = {}}).find("nvls: yes") < std::string::npos);
+  xml.insert(xml.find("</cluster>"), R"(<prop id="generation" value="pascal"/>)");
+  CHECK(refusal(xml, {}).find("generation: unknown value 'pascal'") < std::string::npos);
+}
+
+TEST_CASE("a measured bus bandwidth and alpha replace the platform's and NCCL's, and counted bytes stay the true ones") {
+  IdealGpus gpus;
+  cost::CollectiveRules rules;
+  rules.of(Verb::all_gather) = {.bus = 80e9, .alpha = 33e-6};  // more than the 50 GB/s of the platform's ports
+  const std::vector<Job> jobs{{Verb::all_gather, all<8>, 8'000'000, Lane::gather}};
+  for (const Latency latency : {Latency::platform, Latency::nccl})
+    for (const Fidelity fidelity : {Fidelity::coupled, Fidelity::formula})
+      CHECK(ends_of(platform_xml(gpus), 8, fidelity, jobs, latency, rules)[0] ==
+            doctest::Approx(33e-6 + 28e6 / 80e9).epsilon(1e-4).scale(0));
+  SimgridSettings settings;
+  settings.collectives = rules;
+  const auto bytes = after(settings, platform_xml(gpus), 8, jobs, [](const SimgridBackend& backend) {
+    std::vector<double> loads;
+    for (const auto& [link, load] : backend.link_bytes()) loads.push_back(load);
+    return loads;
+  });
+  REQUIRE(bytes.size() == 16);
+  for (const double load : bytes) CHECK(load == 28e6);
 }
 
 TEST_CASE("overlap needs no scheme code: with a gather stream, zero3 hides gathers under compute and its step is shorter") {
@@ -265,5 +331,5 @@ TEST_CASE("a launch costs the host its time: a step of tiny kernels takes as lon
   const SchemeResult result = run(s, "dp");
   std::size_t launches = 0;
   for (const Span& span : result.ranks[0].spans) launches += span.begin >= 0;
-  CHECK(result.ranks[0].step_end[0] == doctest::Approx(10e-6 * double(launches)).epsilon(0.01));
+  CHECK(result.ranks[0].step_end[0] == doctest::Approx(10e-6 * double(launches)).epsilon(0.01).scale(0));
 }

@@ -32,11 +32,15 @@ void SimgridBackend::run(int world, const Body& body) {
   run_ = std::make_unique<Run>();
   Run& run = *run_;
   run.platform = load_platform(settings_, world);
-  run.network = std::make_unique<Network>(run.world, run.platform, settings_.fidelity, settings_.latency);
+  run.network = std::make_unique<Network>(run.world, run.platform, settings_);
   sg::Engine::on_deadlock_cb([&run] { run.deadlocked = true; });
   for (int rank = 0; rank < world; ++rank) {
-    run.devices.push_back(std::make_unique<SimDevice>(run.world, rank, run.platform.gpus[rank], settings_, settings_.memory));
+    const std::string& node = run.platform.nodes[rank];  // a GPU of which it is not known is a node of its own
+    const Jitter jitter(settings_.seed, node.empty() ? "rank " + std::to_string(rank) : node);
+    run.devices.push_back(
+        std::make_unique<SimDevice>(run.world, rank, run.platform.gpus[rank], settings_, jitter, settings_.memory));
     run.world.devices.push_back(run.devices.back().get());
+    if (rank == 0) run.devices.back()->note_prices(settings_.notes);
   }
   for (int rank = 0; rank < world; ++rank) {
     sg::Actor::create("rank " + std::to_string(rank), run.platform.hosts[rank], [&run, &body, rank] {

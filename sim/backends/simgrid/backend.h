@@ -7,7 +7,9 @@
 
 #include "backends/simgrid/fidelity.h"
 #include "core/backend.h"
-#include "cost/gpu.h"
+#include "cost/collective.h"
+#include "cost/facts.h"
+#include "cost/notes.h"
 #include "memory/settings.h"
 
 namespace shardsim {
@@ -15,8 +17,12 @@ namespace shardsim {
 struct SimgridSettings : BackendSettings {
   Fidelity fidelity = Fidelity::coupled;
   Latency latency = Latency::platform;
+  cost::CollectiveRules collectives;  ///< what is asked of or known about collectives; Fidelity::ring knows nothing of them
+  std::uint64_t seed = 1;             ///< of the nodes' jitter
   memory::Settings memory;
   std::filesystem::path platform;
+  cost::Prices prices;        ///< laid over the platform's facts
+  cost::PriceNotes* notes = nullptr;  ///< receives what rank 0 is charged
   bool meters_links = false;  ///< SimGrid counts the bytes of every link too (slower): for cross-checks
   int messages = 2;           ///< the descriptor that receives SimGrid's words about a platform that it refuses
 };

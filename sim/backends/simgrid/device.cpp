@@ -16,12 +16,14 @@ void World::fail(std::exception_ptr error) {
   for (SimDevice* device : devices) device->wake();
 }
 
-SimDevice::SimDevice(World& world, int rank, const Gpu& gpu, const BackendSettings& settings, const memory::Settings& memory)
+SimDevice::SimDevice(World& world, int rank, const Gpu& gpu, const BackendSettings& settings, Jitter jitter,
+                     const memory::Settings& memory)
     : Device(rank, settings.checks_hazards),
       world_(world),
       gpu_(gpu),
       numerics_(settings.numerics),
       pulse_(settings.pulse),
+      jitter_(jitter),
       semaphore_(simgrid::s4u::Semaphore::create(0)),
       memory_(*this, memory) {
   ledger_ = Ledger(rank < settings.recorded_ranks);
@@ -63,6 +65,12 @@ void SimDevice::block_until(int pending) {
   if (world_.failed()) throw Aborted();
 }
 
+void SimDevice::begin_traffic(double date, double seconds, double bytes) {
+  if (gpu_.contention == 0) return;
+  pace_.take(date, date + seconds, gpu_.contention * bytes / gpu_.memory_bandwidth / seconds);
+  stream(Lane::compute).slowed();
+}
+
 Storage* SimDevice::do_alloc(Lane lane, Band band, Dim count, Dtype type) {
   DeviceMemory::Block* const block = memory_.allocate(lane, band, count.charged() * bytes_of(type));
   if (free_storages_.empty()) {
@@ -99,8 +107,9 @@ void SimDevice::do_free(Lane lane, Storage* storage) {
 }
 
 void SimDevice::do_launch(Lane lane, const Op& op) {
-  const double seconds = cost::seconds(gpu_, op);
-  stream(lane).launch(label(), host_date(seconds > 0 ? gpu_.launch_seconds : 0), seconds, op, numerics_);
+  const cost::Price price = cost::price(gpu_, op);
+  if (notes_) notes_->add(label().verb, name_of(op), cost::in_words(gpu_, op), price.seconds);
+  stream(lane).launch(label(), host_date(price.kernels * gpu_.launch_seconds), price.seconds * slowness_, op, numerics_);
   throttle();
 }
 

@@ -7,10 +7,13 @@
 #include <vector>
 
 #include "backends/simgrid/device_memory.h"
+#include "backends/simgrid/jitter.h"
+#include "backends/simgrid/pace.h"
 #include "backends/simgrid/stream.h"
 #include "backends/simgrid/world.h"
 #include "core/backend.h"
 #include "cost/gpu.h"
+#include "cost/notes.h"
 
 namespace shardsim::simgrid_backend {
 
@@ -19,14 +22,20 @@ class SimDevice final : public Device {
   /// Operations that a host may be ahead of its streams: CUDA's launch queue.
   static constexpr int queue_depth = 1024;
 
-  SimDevice(World&, int rank, const Gpu&, const BackendSettings&, const memory::Settings& = {});
+  SimDevice(World&, int rank, const Gpu&, const BackendSettings&, Jitter = {}, const memory::Settings& = {});
   ~SimDevice() override;
 
   double now() const override;
+  void begin_step(int step) override {
+    slowness_ = 1 + gpu_.jitter * jitter_.of(step);
+    host_date(gpu_.step_host_seconds);
+  }
   World& world() { return world_; }
   const Gpu& gpu() const { return gpu_; }
   bool has_numerics() const { return numerics_; }
   Stream& stream(Lane lane) { return streams_[unsigned(lane)]; }
+
+  void note_prices(cost::PriceNotes* notes) { notes_ = notes; }
 
   // For streams and fabrics.
   void enqueued() { ++pending_; }
@@ -38,6 +47,11 @@ class SimDevice final : public Device {
   void catch_up();
   /// All that is enqueued is over. The program's own synchronize does more: the hazard checker hears of it.
   void drain() { do_synchronize(); }
+  const Pace& pace() const { return pace_; }
+  Pace& pace() { return pace_; }
+  /// A collective begins that sends so many bytes in so many seconds on idle links: it takes contention x bytes /
+  /// memory_bandwidth seconds from the compute lane, spread evenly over them.
+  void begin_traffic(double date, double seconds, double bytes);
 
  private:
   Storage* do_alloc(Lane, Band, Dim count, Dtype) override;
@@ -60,6 +74,10 @@ class SimDevice final : public Device {
   Gpu gpu_;
   bool numerics_;
   std::atomic<std::uint64_t>* pulse_;
+  Jitter jitter_;
+  cost::PriceNotes* notes_ = nullptr;
+  double slowness_ = 1;  // of this step's ops
+  Pace pace_;
   std::array<Stream, lane_count> streams_;
   simgrid::s4u::SemaphorePtr semaphore_;
   int pending_ = 0;    // entries enqueued and not finished

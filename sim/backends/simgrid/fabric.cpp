@@ -4,9 +4,11 @@
 #include <simgrid/s4u.hpp>
 
 #include <algorithm>
+#include <stdexcept>
 #include <string>
 
 #include "backends/simgrid/ring.h"
+#include "core/error.h"
 #include "core/formulas.h"
 #include "numerics/ring.h"
 
@@ -16,8 +18,9 @@ namespace sg = simgrid::s4u;
 
 // ---- Network
 
-Network::Network(World& world, Platform& platform, Fidelity fidelity, Latency latency)
-    : world_(world), platform_(platform), fidelity_(fidelity), latency_(latency) {
+Network::Network(World& world, Platform& platform, const SimgridSettings& settings)
+    : world_(world), platform_(platform), settings_(settings) {
+  for (const Gpu& gpu : platform.gpus) contends_ = contends_ || gpu.contention > 0;
   sg::Activity::on_completion_cb([this](const sg::Activity& activity) {
     const auto found = watched_.find(&activity);
     if (found == watched_.end()) return;
@@ -31,8 +34,8 @@ Network::Network(World& world, Platform& platform, Fidelity fidelity, Latency la
 Ring& Network::ring(const Group& group) {
   auto& ring = rings_[{group.first, group.stride, group.size}];
   if (!ring) {
-    ring = std::make_unique<Ring>(make_ring(platform_, group, latency_));
-    if (fidelity_ == Fidelity::coupled) add_transfer_routes(*ring, platform_);
+    ring = std::make_unique<Ring>(make_ring(platform_, group, settings_.latency));
+    if (fidelity() == Fidelity::coupled) add_transfer_routes(*ring, platform_);
   }
   return *ring;
 }
@@ -45,6 +48,25 @@ Communicator& Network::communicator(const Group& group, Lane lane) {
     communicator->create_ring_members();
   }
   return *communicator;
+}
+
+cost::CollectivePrice Network::price(const Ring& ring, Verb verb, std::int64_t bytes) const {
+  if (settings_.latency == Latency::platform || fidelity() == Fidelity::ring)
+    return cost::overridden({cost::Algorithm::ring, cost::Protocol::simple, ring.latency(verb), ring.bandwidth}, verb,
+                            settings_.collectives);
+  try {
+    return cost::price(ring.wiring, verb, double(bytes), settings_.collectives);
+  } catch (const std::invalid_argument& error) {
+    throw ScenarioError(platform_.file + ": collectives: " + error.what());
+  }
+}
+
+void Network::note(const Ring& ring, const Pending& pending, const cost::CollectivePrice& price) const {
+  if (!settings_.notes || ring.group.first != 0) return;  // rank 0 is the first member of its groups
+  const int n = ring.group.size;
+  const double bytes = double(pending.bytes);
+  settings_.notes->add(pending.label.verb, name_of(pending.verb),
+                       cost::in_words(price, pending.verb, n, bytes, settings_.collectives), price.seconds(pending.verb, n, bytes));
 }
 
 std::map<std::string, double> Network::link_bytes() const {
@@ -106,28 +128,46 @@ void Communicator::start_if_ready() {
   World& world = network_.world();
   if (ring_.group.size == 1) {
     world.later(start, [this, start] { end(start); });
-  } else if (network_.fidelity() == Fidelity::ring) {
+    return;
+  }
+  price_ = network_.price(ring_, pending.verb, pending.bytes);
+  network_.note(ring_, pending, price_);
+  const double sent = formulas::sent_bytes(pending.verb, ring_.group.size, double(pending.bytes));
+  const double from = start + price_.latency, date = from + sent / price_.bus_bandwidth;
+  if (network_.fidelity() == Fidelity::ring) {
     pending.left = ring_.group.size;
-    world.later(start, [this] {
+    world.later(start, [this, seconds = date - start] {
+      begin_traffic(seconds);  // its latencies lie between its messages
       for (const auto& ring_start : ring_starts_) ring_start->release();
     });
   } else if (network_.fidelity() == Fidelity::coupled) {
-    world.later(start + ring_.latency(pending.verb), [this] { start_transfers(); });
+    world.later(from, [this] { start_transfers(); });
+  } else if (network_.contends()) {
+    world.later(from, [this, date, seconds = date - from] {
+      begin_traffic(seconds);
+      network_.world().later(date, [this, date] { end(date); });
+    });
   } else {
-    const double sent = formulas::sent_bytes(pending.verb, ring_.group.size, double(pending.bytes));
-    const double date = start + ring_.latency(pending.verb) + sent / ring_.bandwidth;
     world.later(date, [this, date] { end(date); });
   }
+}
+
+void Communicator::begin_traffic(double seconds) {
+  if (!network_.contends() || head().payload == Payload::control || !(seconds > 0)) return;
+  const double sent = formulas::sent_bytes(head().verb, ring_.group.size, double(head().bytes));
+  for (Stream* stream : head().streams) stream->device().begin_traffic(sg::Engine::get_clock(), seconds, sent);
 }
 
 void Communicator::start_transfers() {
   const auto bytes = std::uint64_t(formulas::sent_bytes(head().verb, ring_.group.size, double(head().bytes)));
   if (bytes == 0) return end(sg::Engine::get_clock());
+  begin_traffic(double(bytes) / price_.bus_bandwidth);
+  const auto carried = std::uint64_t(double(bytes) * (ring_.bandwidth / price_.bus_bandwidth) + 0.5);
   transfers_left_ = ring_.transfers.size();
   std::vector<sg::CommPtr> started;
   for (const auto& [from, to] : ring_.transfers) {
     sg::CommPtr transfer = sg::Comm::sendto_init(from, to);
-    transfer->set_payload_size(bytes);
+    transfer->set_payload_size(std::max<std::uint64_t>(carried, 1));
     network_.watch(transfer.get(), this);
     transfer->start();
     started.push_back(transfer);

@@ -2,8 +2,13 @@
 // its head, the collective becomes time in one of three fidelities, and its numbers move in the ring's order in all of them.
 //
 //   ring      real messages, chunk by chunk, one actor per (rank, communicator); they carry the numbers: the oracle
-//   coupled   the path's latency, then one transfer over every link of the ring: SimGrid shares the links, max-min
-//   formula   the closed form on the ring's slowest edge; no contention
+//   coupled   the path's latency, then one transfer over every link of the ring: SimGrid shares the links, max-min. Where another
+//             bandwidth than the ring's is known, the transfer is that much shorter or longer; the counted bytes stay the true ones
+//   formula   the closed form on the ring's slowest edge; nobody else is on the links
+//
+// A data collective takes its share of its members' compute lanes (pace.h): with c of the GPU's `contention` and x bytes sent,
+// c x / memory_bandwidth seconds, spread evenly over the time of the transfer on idle links, from its start on. The share goes with
+// the bytes: where links are shared and the transfer lasts longer, it takes no more.
 #pragma once
 #include <simgrid/s4u/Comm.hpp>
 #include <simgrid/s4u/Semaphore.hpp>
@@ -32,6 +37,7 @@ struct Ring {
   double base_latency = 0;                              ///< paid once per collective
   double bandwidth = 0;                                 ///< of the slowest edge, bytes per second; links listed twice count twice
   double slowest_pass = 0, slowest_two_passes = 0;      ///< latency of the worst path of n-1 and of 2(n-1) edges
+  cost::Wiring wiring;                                  ///< of the group, for NCCL's prices
   std::vector<std::pair<simgrid::s4u::Host*, simgrid::s4u::Host*>> transfers;  ///< coupled: a pair of ends per part of the ring
   std::vector<double> edge_bytes;                                              ///< what has crossed each edge
 
@@ -72,6 +78,7 @@ class Communicator {
 
  private:
   void start_if_ready();
+  void begin_traffic(double seconds);
   void start_transfers();
   Pending take_head();
   void end(double date);
@@ -84,6 +91,7 @@ class Communicator {
   std::uint64_t finished_ = 0;
   std::vector<std::uint64_t> issued_;
   bool busy_ = false;
+  cost::CollectivePrice price_;  // of the head, once it has started
   std::size_t transfers_left_ = 0;
   std::vector<simgrid::s4u::CommPtr> transfers_;         // kept one round longer: SimGrid still uses them in their callbacks
   std::vector<simgrid::s4u::SemaphorePtr> ring_starts_;  // wake the ring actors
@@ -92,12 +100,18 @@ class Communicator {
 /// What the fabrics of all ranks share.
 class Network {
  public:
-  Network(World& world, Platform& platform, Fidelity fidelity, Latency latency);
+  Network(World& world, Platform& platform, const SimgridSettings& settings);
   Communicator& communicator(const Group&, Lane);
   World& world() { return world_; }
-  Fidelity fidelity() const { return fidelity_; }
+  Fidelity fidelity() const { return settings_.fidelity; }
+  /// What a collective over the ring costs; throws ScenarioError if the rules ask for what cannot run there.
+  cost::CollectivePrice price(const Ring&, Verb, std::int64_t bytes) const;
+  /// Whether collectives slow compute down on any GPU.
+  bool contends() const { return contends_; }
   const Platform& platform() const { return platform_; }
   void watch(const simgrid::s4u::Activity* transfer, Communicator* who) { watched_[transfer] = who; }
+  /// Keeps the price of a collective that rank 0 takes part in, with its formula, for whoever asked for it.
+  void note(const Ring&, const Pending&, const cost::CollectivePrice&) const;
   /// Bytes that crossed each link, by name.
   std::map<std::string, double> link_bytes() const;
 
@@ -105,8 +119,8 @@ class Network {
   Ring& ring(const Group&);
   World& world_;
   Platform& platform_;
-  Fidelity fidelity_;
-  Latency latency_;
+  const SimgridSettings& settings_;
+  bool contends_ = false;
   std::map<std::tuple<int, int, int>, std::unique_ptr<Ring>> rings_;
   std::map<std::tuple<int, int, int, Lane>, std::unique_ptr<Communicator>> communicators_;
   std::unordered_map<const simgrid::s4u::Activity*, Communicator*> watched_;

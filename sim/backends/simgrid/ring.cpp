@@ -27,8 +27,7 @@ double worst_path(const std::vector<double>& latencies, int hops) {
   return worst;
 }
 
-/// NCCL's own tuner constants (src/graph/tuning.cc, read 2026): base 8.4 us; ring, Simple protocol, per hop 3.4 us over NVLink, 5.7
-/// us over PCIe, 14 us over a network.
+/// The constants of a ring with the protocol Simple: what `ring` pays, and what its n-1 hops say of the wiring.
 void set_nccl_latencies(Ring& ring, const Platform& platform) {
   ring.base_latency = 8.4e-6;
   const int n = ring.group.size;
@@ -50,6 +49,30 @@ void set_nccl_latencies(Ring& ring, const Platform& platform) {
   const double pass = double(n - int(nodes.size())) * hop + double(nodes.size() - 1) * 14e-6;
   ring.slowest_pass = pass;
   ring.slowest_two_passes = 2 * pass;
+  ring.wiring.nodes = int(nodes.size());
+}
+
+/// The slowest member decides, as in NCCL.
+void set_wiring(Ring& ring, const Platform& platform) {
+  cost::Wiring& wiring = ring.wiring;
+  wiring.ranks = ring.group.size;
+  wiring.ring_bandwidth = ring.bandwidth;
+  wiring.nvls = true;
+  wiring.generation = cost::Generation::blackwell;
+  for (int member = 0; member < wiring.ranks; ++member) {
+    const int rank = ring.group.rank(member);
+    const std::string &nvls = platform.nvls[rank], &generation = platform.generations[rank];
+    auto refuse = [&](const char* key, const std::string& value, const char* known) {
+      throw ScenarioError(platform.file + ": host '" + platform.hosts[rank]->get_name() + "': " + key + ": unknown value '" +
+                          value + "'; known values: " + known);
+    };
+    if (!nvls.empty() && nvls != "yes" && nvls != "no") refuse("nvls", nvls, "yes, no");
+    const auto known = cost::generation_of(generation.empty() ? (nvls == "yes" ? "hopper" : "ampere") : generation);
+    if (!known) refuse("generation", generation, "volta, ampere, hopper, blackwell");
+    wiring.nvlink = wiring.nvlink && platform.interconnects[rank] == "nvlink";
+    wiring.nvls = wiring.nvls && nvls == "yes";
+    wiring.generation = std::min(wiring.generation, *known);
+  }
 }
 
 }  // namespace
@@ -84,7 +107,7 @@ Ring make_ring(const Platform& platform, const Group& group, Latency latency) {
   }
   ring.slowest_pass = worst_path(ring.latencies, n - 1);
   ring.slowest_two_passes = worst_path(ring.latencies, 2 * (n - 1));
-  if (latency == Latency::nccl) set_nccl_latencies(ring, platform);
+  if (latency == Latency::nccl) set_nccl_latencies(ring, platform), set_wiring(ring, platform);
   return ring;
 }
 

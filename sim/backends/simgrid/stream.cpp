@@ -68,19 +68,38 @@ void Stream::pump() {
   }
 }
 
-void Stream::start_batch() {
+template <class Each>
+double Stream::follow(std::size_t entries, const Each& each) const {
+  Pace::Walk walk(device_->pace());
   double date = clock_;
+  for (std::size_t i = 0; i < entries; ++i) {
+    const Entry& entry = queue_[i];
+    const double begin = std::max(date, entry.from);
+    date = lane_ == Lane::compute ? walk.end(begin, entry.seconds) : begin + entry.seconds;
+    each(entry, begin, date);
+  }
+  return date;
+}
+
+void Stream::start_batch() {
   std::size_t entries = 0;
   for (const Entry& entry : queue_) {
     if (entry.kind == Entry::wait || entry.kind == Entry::collective) break;
-    date = std::max(date, entry.from) + entry.seconds;
     ++entries;
     if (entry.marked) break;
   }
-  World& world = device_->world();
+  if (lane_ == Lane::compute) device_->pace().forget(clock_);
+  const double date = follow(entries, [](const Entry&, double, double) {});
   if (date <= now()) return end_batch(entries);  // takes no time: the caller's loop goes on
   idle_ = false;
-  world.at(date, [this, entries] {
+  arm(entries, date);
+}
+
+void Stream::arm(std::size_t entries, double date) {
+  slowed_ = false;
+  device_->world().at(date, [this, entries] {
+    if (slowed_)
+      if (const double later = follow(entries, [](const Entry&, double, double) {}); later > now()) return arm(entries, later);
     idle_ = true;
     end_batch(entries);
     pump();
@@ -88,23 +107,19 @@ void Stream::start_batch() {
 }
 
 void Stream::end_batch(std::size_t entries) {
-  double date = clock_;
-  for (std::size_t i = 0; i < entries; ++i) {
-    const Entry& entry = queue_[i];
-    const double begin = std::max(date, entry.from);
-    date = begin + entry.seconds;
+  const double end = follow(entries, [this](const Entry& entry, double begin, double date) {
     if (entry.kind == Entry::action) {
       actions_.front()(date);
       actions_.pop_front();
-      continue;
+      return;
     }
     if (!ops_.empty()) {
       numerics::run(ops_.front());
       ops_.pop_front();
     }
     if (entry.seconds > 0) device_->record_span({begin, date, 0, 0, entry.label.unit, lane_, entry.label.verb, entry.op, false});
-  }
-  finish(entries, date);
+  });
+  finish(entries, end);
 }
 
 void Stream::end_collective(double date) {

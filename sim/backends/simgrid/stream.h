@@ -2,7 +2,8 @@
 // runs, waits for another stream, or stands at its communicator.
 //
 // Consecutive operations are billed as one timer up to the next wait, collective or recorded position; their ends are summed in
-// sequence, so the dates are those of one timer each.
+// sequence, so the dates are those of one timer each. A collective that takes its share of the compute lane stretches the batch
+// that runs: its timer then fires too early and is set once more.
 #pragma once
 #include <cstdint>
 #include <deque>
@@ -52,10 +53,16 @@ class Stream {
 
   /// The collective at the head is over.
   void end_collective(double date);
+  /// A collective has begun to take its share: a batch that runs will end later.
+  void slowed() { slowed_ = true; }
 
  private:
   void pump();
   void start_batch();
+  void arm(std::size_t entries, double date);
+  /// The date at which the first `entries` have ended, as far as the pace is known; tells `each` entry, its begin and its end.
+  template <class Each>
+  double follow(std::size_t entries, const Each& each) const;
   void end_batch(std::size_t entries);
   void finish(std::size_t entries, double date);
 
@@ -72,6 +79,7 @@ class Stream {
   std::uint64_t enqueued_ = 0, finished_ = 0;
   double clock_ = 0;  // when the last finished entry ended
   bool idle_ = true;
+  bool slowed_ = false;  // since the timer was set
 };
 
 }  // namespace shardsim::simgrid_backend
