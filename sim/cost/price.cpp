@@ -132,9 +132,9 @@ Work work(const Gpu&, const CubeBackward& o) { return {0, all(o.x, o.dy, o.dy)};
 Work work(const Gpu&, const Multiply& o) { return {0, all(o.a, o.b, o.y)}; }
 Work work(const Gpu&, const MseLoss& o) { return {0, all(o.pred, o.target, o.dpred)}; }
 Work work(const Gpu&, const CrossEntropy& o) { return {0, all(o.logits, o.logits, o.dlogits)}; }  // statistics, then the gradient
-Work work(const Gpu&, const LogSoftmax& o) { return {0, all(o.x, o.x, o.y)}; }
+Work work(const Gpu&, const LogSoftmax& o) { return {0, all(o.x, o.y)}; }  // the rows in flight stay in the L2 cache: read once
 Work work(const Gpu&, const NllLoss& o) { return {0, all(o.dlogp)}; }
-Work work(const Gpu&, const LogSoftmaxBackward& o) { return {0, all(o.y, o.dy, o.dy, o.dx)}; }
+Work work(const Gpu&, const LogSoftmaxBackward& o) { return {0, all(o.y, o.dy, o.dx)}; }
 Work work(const Gpu&, const Copy& o) { return {0, all(o.from, o.to)}; }
 Work work(const Gpu& gpu, const Add& o) {  // of matrices: a residual; of vectors: gradients
   return elementwise(o.y.rows.charged() > 1 ? gpu.residual_bytes : 0, 1, o.y, all(o.x, o.y, o.y));
