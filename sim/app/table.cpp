@@ -1,6 +1,7 @@
 // Table: two blocks of columns, then the notes.
 #include "app/table.h"
 
+#include <algorithm>
 #include <cmath>
 #include <cstdio>
 #include <map>
@@ -8,6 +9,8 @@
 
 #include "app/metrics.h"
 #include "app/remedy.h"
+#include "app/scenario_model.h"
+#include "app/prices.h"
 #include "core/formulas.h"
 
 namespace shardsim {
@@ -129,6 +132,27 @@ std::string memory_block(const Scenario& scenario, const std::vector<SchemeResul
   return text;
 }
 
+/// How near the losses have come to the entropy of the language; schemes of equal losses together.
+std::string entropy_notes(const std::vector<Figures>& all) {
+  std::string text;
+  std::vector<std::pair<double, std::string>> tails;
+  for (const Figures& f : all) {
+    if (!f.entropy || f.losses.size() < 10) continue;
+    const auto same = std::find_if(tails.begin(), tails.end(), [&](const auto& tail) { return tail.first == f.loss_last_tenth(); });
+    if (same != tails.end()) same->second += ", " + f.scheme;
+    else tails.push_back({f.loss_last_tenth(), f.scheme});
+  }
+  for (const auto& [tail, schemes] : tails) {
+    const Figures& f = all.front();
+    text +=
+        wrapped(format("The language has %.4f nats per token; the mean loss of the last %d steps is %.4f (", *f.entropy,
+                       int(f.losses.size() / 10), tail) +
+                    schemes + format("), %+.1f standard errors of %.2g.", (tail - *f.entropy) / f.loss_deviation, f.loss_deviation),
+                2);
+  }
+  return text;
+}
+
 std::string time_block(const Scenario& scenario, const std::vector<Figures>& all, std::size_t name) {
   std::string text = left("scheme", name) + "         step     compute   exposed communication   first loss    last loss   theta\n";
   const auto loss = [](const Figures& f, double value) { return f.losses.empty() ? std::string("-") : format("%.6g", value); };
@@ -137,9 +161,16 @@ std::string time_block(const Scenario& scenario, const std::vector<Figures>& all
             right(time_text(f.exposed_comm_seconds.max), 24) + right(loss(f, f.losses.empty() ? 0 : f.losses.front()), 13) +
             right(loss(f, f.losses.empty() ? 0 : f.losses.back()), 13) + "   " +
             (f.theta_hash ? formats::hash_text(*f.theta_hash).substr(0, 8) : "-") + "\n";
-  if (scenario.numerics == Numerics::twin)
+  if (scenario.numerics == Numerics::twin && scenario.transformer) {
+    const TransformerShape real = real_shape(scenario);
+    text += wrapped(
+        format("Loss and theta are the twin's: as deep, hidden %lld, %lld heads, a vocabulary of %lld, sequences of %lld tokens.",
+               (long long)real.hidden, (long long)real.heads, (long long)real.vocab, (long long)real.positions),
+        2);
+  } else if (scenario.numerics == Numerics::twin) {
     text += format("Loss and theta are the twin's (widths of at most %lld).\n", (long long)scenario.twin_width);
-  return text;
+  }
+  return text + entropy_notes(all);
 }
 
 /// PyTorch's three numbers, and what is outside of them; only where its allocator was emulated.
@@ -238,6 +269,7 @@ std::string run_notes(const Scenario& scenario, const std::vector<SchemeResult>&
                (long long)all.front().padding, all.front().padding == 1 ? "" : "s",
                100.0 * double(all.front().padding) / double(all.front().parameters), all.front().world),
         2);
+  for (const std::string& note : scenario.notes) text += wrapped(note, 2);
   std::string defaults;
   const bool is_simulated = scenario.backend == "simgrid";
   for (const std::string& used : scenario.defaults_used)
@@ -289,7 +321,9 @@ std::string table_text(const Scenario& scenario, const std::vector<SchemeResult>
     gaps += gap_notes(scenario, results[i], f);
   }
   if (!gaps.empty()) text += "\n" + bold + "Where simulated differs from formula:" + plain + "\n" + gaps;
-  return text + "\n" + theta_note(scenario, results, all) + run_notes(scenario, results, all);
+  const std::string prices = prices_note(results.front().gpu);
+  return text + "\n" + theta_note(scenario, results, all) + (prices.empty() ? "" : wrapped(prices, 2)) +
+         run_notes(scenario, results, all);
 }
 
 }  // namespace shardsim
