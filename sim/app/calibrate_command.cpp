@@ -1,0 +1,121 @@
+// The subcommand `shardsim calibrate`: options, and the file that `prices: {from: ...}` reads.
+#include "app/calibrate_command.h"
+
+#include <unistd.h>
+
+#include <CLI/CLI.hpp>
+#include <cstdio>
+#include <fstream>
+#include <iostream>
+#include <memory>
+
+#include "app/calibrate.h"
+#include "core/error.h"
+
+namespace shardsim {
+namespace {
+
+struct Options {
+  std::string table, scenario, output;
+  bool collectives = false;
+  std::vector<int> rows;
+  std::vector<std::string> fit = {"gemm_efficiency"}, overrides;
+};
+
+/// The rows that were named, or those that the table marks.
+std::vector<int> rows_of(const Options& options, const MeasurementTable& table) {
+  if (!options.rows.empty()) return options.rows;
+  std::vector<int> marked;
+  for (const MeasuredRow& row : table.rows)
+    if (row.calibrates) marked.push_back(row.number);
+  return marked;
+}
+
+std::string comment(const MeasurementTable& table, const std::vector<int>& rows, const Calibration& calibration) {
+  std::string text =
+      "# Written by `shardsim calibrate` from " + table.file.filename().string() + "; predicted / measured - 1 there:";
+  for (std::size_t i = 0; i < rows.size(); ++i) {
+    char part[64];
+    std::snprintf(part, sizeof part, "%s row %d %+.2f %%", i > 0 ? "," : "", rows[i], 100 * calibration.errors[i] + 0.0);
+    text += part;
+  }
+  return text + "\n";
+}
+
+/// The values as a file of prices, or as the scenario's `collectives`.
+std::string yaml(const Calibration& calibration, bool collectives) {
+  std::string text;
+  if (!collectives) {
+    for (const Calibration::Value& value : calibration.values) text += value.key + ": " + value.text + "\n";
+    return text;
+  }
+  text = "collectives:\n";
+  for (const Calibration::Value& value : calibration.values) {  // collectives.alpha.all_reduce
+    const std::size_t first = value.key.find('.'), last = value.key.rfind('.');
+    text += "  " + value.key.substr(first + 1, last - first - 1) + ": {" + value.key.substr(last + 1) + ": " + value.text + "}\n";
+  }
+  return text;
+}
+
+void write(const std::string& file, const std::string& text) {
+  if (file.empty()) {
+    if (!(std::cout << text).flush()) throw ScenarioError("standard output: cannot be written");
+    return;
+  }
+  const std::string unfinished = file + "." + std::to_string(::getpid()) + ".unfinished";
+  std::ofstream out(unfinished, std::ios::binary);
+  out << text;
+  out.close();
+  if (out && std::rename(unfinished.c_str(), file.c_str()) == 0) return;
+  std::remove(unfinished.c_str());
+  throw ScenarioError(file + ": cannot be written");
+}
+
+int calibrate_from(const Options& options, const Registry& registry) {
+  MeasurementTable table = read_measurements(options.table);
+  if (!options.scenario.empty()) table.base = options.scenario;
+  std::vector<Constant> fit;
+  for (const std::string& name : options.fit) fit.push_back(constant_of(name));
+  std::string text;
+  if (!options.collectives) {
+    const std::vector<int> rows = rows_of(options, table);
+    const Calibration found = calibrate(table, rows, fit, options.overrides, registry);
+    text = comment(table, rows, found) + yaml(found, false);
+  } else {
+    // A line per machine: each group of a table is one, unless rows were named.
+    const std::vector<std::string> groups = options.rows.empty() ? table.groups() : std::vector<std::string>{""};
+    for (const std::string& group : groups) {
+      std::vector<int> rows = options.rows;
+      for (const MeasuredRow& row : table.rows)
+        if (options.rows.empty() && row.calibrates && row.group == group) rows.push_back(row.number);
+      const Calibration found = calibrate_collective(table, rows, options.overrides, registry);
+      text += (group.empty() ? "" : "# " + group + "\n") + comment(table, rows, found) + yaml(found, true);
+    }
+  }
+  write(options.output, text);
+  return 0;
+}
+
+}  // namespace
+
+std::function<int(const Registry&)> add_calibrate_command(CLI::App& app) {
+  CLI::App* command = app.add_subcommand("calibrate", "Solve for the constants with which the simulator reproduces measured rows");
+  const auto options = std::make_shared<Options>();
+  command->add_option("TABLE", options->table, "CSV file of measurements")->required();
+  command
+      ->add_option("--row", options->rows, "A row to reproduce, from 1; may be repeated (default: the rows that the table marks)")
+      ->allow_extra_args(false);
+  command
+      ->add_option("--fit", options->fit,
+                   "What to solve for: gemm_efficiency (default), attention_flops, launch_seconds; with commas")
+      ->delimiter(',');
+  command->add_flag("--collectives", options->collectives, "Solve for a collective's latency and bus bandwidth instead");
+  command->add_option("--scenario", options->scenario, "Base scenario (default: beside the table, NAME.yaml)")->type_name("FILE");
+  command->add_option("--set", options->overrides, "Override a key of the scenario; may be repeated")
+      ->type_name("KEY=VALUE")
+      ->allow_extra_args(false);
+  command->add_option("-o,--output", options->output, "File to write, for `prices: {from: FILE}` (default: standard output)");
+  return [options](const Registry& registry) { return calibrate_from(*options, registry); };
+}
+
+}  // namespace shardsim

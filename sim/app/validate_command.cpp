@@ -1,0 +1,149 @@
+// The subcommand `shardsim validate`: options, progress, and what is printed.
+#include "app/validate_command.h"
+
+#include <unistd.h>
+
+#include <CLI/CLI.hpp>
+#include <cstdio>
+#include <iostream>
+#include <memory>
+
+#include "app/protocols.h"
+#include "app/run.h"
+#include "app/validation_text.h"
+#include "core/error.h"
+
+namespace shardsim {
+namespace {
+
+enum ExitCode { fine = 0, missed = 1, was_interrupted = 130 };
+
+struct Options {
+  std::string table, scenario, rows, max_mape, calibrate_per;
+  std::vector<std::string> fit = {"gemm_efficiency"}, overrides;
+  bool all = false, json = false;
+};
+
+/// A line on stderr that is rewritten in place; nothing if stderr is not a terminal.
+ValidationProgress progress_of(const std::string& name) {
+  if (!::isatty(STDERR_FILENO)) return {};
+  return [name](int done, int runs) {
+    std::fprintf(stderr, "\r\033[K%s: %d of %d%s", name.c_str(), done, runs, done == runs ? "\r\033[K" : "");
+  };
+}
+
+/// "3", "3..7".
+void read_rows(const std::string& text, Protocol& protocol) {
+  if (text.empty()) return;
+  const std::size_t dots = text.find("..");
+  const std::string first = text.substr(0, dots), last = dots == std::string::npos ? first : text.substr(dots + 2);
+  const auto is_number = [](const std::string& digits) {
+    return !digits.empty() && digits.size() < 9 && digits.find_first_not_of("0123456789") == std::string::npos;
+  };
+  if (!is_number(first) || !is_number(last) || std::stoi(first) < 1 || std::stoi(first) > std::stoi(last))
+    throw ScenarioError("--rows '" + text + "': write the first and the last row, counted from 1, as in 3..7");
+  protocol.first = std::stoi(first), protocol.last = std::stoi(last);
+}
+
+Protocol protocol_of(const Options& options) {
+  Protocol protocol;
+  protocol.overrides = options.overrides;
+  if (!options.max_mape.empty()) protocol.max_mape = percentage(options.max_mape, "--max-mape");
+  protocol.calibrate_per = options.calibrate_per.empty()      ? Protocol::Per::nothing
+                           : options.calibrate_per == "group" ? Protocol::Per::group
+                                                              : Protocol::Per::table;
+  protocol.fit.clear();
+  for (const std::string& name : options.fit) protocol.fit.push_back(constant_of(name));
+  read_rows(options.rows, protocol);
+  return protocol;
+}
+
+void print(const std::string& text) {
+  if (!(std::cout << text).flush()) throw ScenarioError("standard output: cannot be written");
+}
+
+std::string miss(const std::string& name, const Validation& validation, const Protocol& protocol) {
+  char text[160];
+  std::snprintf(text, sizeof text, ": the mean error is %.1f %%, more than the %.1f %% allowed\n", 100 * validation.overall.mape,
+                100 * *protocol.max_mape);
+  return name + text;
+}
+
+int validate_one(const Options& options, const Registry& registry) {
+  MeasurementTable table = read_measurements(options.table);
+  if (!options.scenario.empty()) table.base = options.scenario;
+  const Protocol protocol = protocol_of(options);
+  const std::string name = table.file.filename().string();
+  const std::optional<Validation> validation = validate(table, protocol, registry, progress_of(name));
+  if (!validation) return was_interrupted;
+  print(options.json ? json_text({{name, *validation}}) : rows_text(*validation) + "\n" + summary_text(*validation));
+  if (!validation->misses(protocol)) return fine;
+  std::cerr << miss(name, *validation, protocol);
+  return missed;
+}
+
+/// One line per protocol and group, then the targets that were missed.
+int validate_all(const Options& options, const Registry& registry) {
+  std::string text = summary_head() + "\n", misses;
+  std::vector<std::pair<std::string, Validation>> validations;
+  std::vector<MeasurementTable> tables;  // the validations' rows are theirs
+  const std::vector<ShippedTable> shipped = read_protocols(tables_folder() / "protocols.yaml");
+  tables.reserve(shipped.size());
+  for (const ShippedTable& each : shipped) {
+    const MeasurementTable& table = tables.emplace_back(read_measurements(each.table));
+    for (Protocol protocol : each.protocols) {
+      protocol.overrides.insert(protocol.overrides.end(), options.overrides.begin(), options.overrides.end());
+      const std::optional<Validation> validation = validate(table, protocol, registry, progress_of(protocol.name));
+      if (!validation) return was_interrupted;
+      text += summary_line(protocol.name, validation->overall);
+      if (protocol.max_mape)
+        text += "  " + std::string(validation->misses(protocol) ? "MISSES " : "within ") +
+                std::to_string(int(100 * *protocol.max_mape + 0.5)) + "%";
+      text += "\n";
+      if (validation->groups.size() <= 6)
+        for (const Validation::Group& group : validation->groups)
+          if (!group.name.empty()) text += summary_line("  " + group.name, group.errors) + "\n";
+      if (validation->misses(protocol)) misses += miss(protocol.name, *validation, protocol);
+      validations.emplace_back(protocol.name, *validation);
+    }
+  }
+  print(options.json ? json_text(validations) : text);
+  std::cerr << misses;
+  return misses.empty() ? fine : missed;
+}
+
+}  // namespace
+
+std::function<int(const Registry&)> add_validate_command(CLI::App& app) {
+  CLI::App* command = app.add_subcommand("validate", "Predict the rows of a table of measurements, and say how far off that is");
+  const auto options = std::make_shared<Options>();
+  CLI::Option* table = command->add_option("TABLE", options->table, "CSV file of measurements");
+  CLI::Option* all =
+      command->add_flag("--all", options->all, "All shipped tables, by their protocols, in one table")->excludes(table);
+  command->add_option("--scenario", options->scenario, "Base scenario (default: beside the table, NAME.yaml)")
+      ->type_name("FILE")
+      ->excludes(all);
+  command->add_option("--rows", options->rows, "Only these, counted from 1")->type_name("A..B")->excludes(all);
+  command->add_option("--max-mape", options->max_mape, "Exit code 1 above this mean error, as in 12%")->excludes(all);
+  command
+      ->add_option("--calibrate-per", options->calibrate_per,
+                   "Fit constants to the rows that the table marks: of it all, or of each group")
+      ->check(CLI::IsMember({"table", "group"}))
+      ->excludes(all);
+  command->add_option("--fit", options->fit, "What to fit: gemm_efficiency (default), attention_flops, launch_seconds; with commas")
+      ->delimiter(',')
+      ->excludes(all);
+  command->add_option("--set", options->overrides, "Override a key of the scenario; may be repeated")
+      ->type_name("KEY=VALUE")
+      ->allow_extra_args(false);
+  command->add_flag("--json", options->json, "Print all figures as JSON");
+  return [options](const Registry& registry) {
+    if (!options->all && options->table.empty()) throw ScenarioError("validate: name a table of measurements, or say --all");
+    catch_interrupts();
+    const int code = options->all ? validate_all(*options, registry) : validate_one(*options, registry);
+    if (code == was_interrupted) std::cerr << "interrupted\n";
+    return code;
+  };
+}
+
+}  // namespace shardsim
