@@ -25,6 +25,7 @@ double figure(const Figures& f, const std::string& key) {
   if (key == "exposed_comm_seconds") return f.exposed_comm_seconds.max;
   if (key == "loss_first") return f.losses.empty() ? NAN : f.losses.front();
   if (key == "loss_last") return f.losses.empty() ? NAN : f.losses.back();
+  if (key == "loss_last_tenth") return f.loss_last_tenth();
   if (key == "parameters") return double(f.parameters);
   return double(f.padding);
 }

@@ -5,6 +5,9 @@
 #include <cmath>
 #include <cstring>
 
+#include "app/scenario_model.h"
+#include "models/language.h"
+
 namespace shardsim {
 namespace {
 
@@ -22,6 +25,19 @@ std::vector<double> mean_losses(const std::vector<RankResult>& ranks) {
     for (std::size_t step = 0; step < steps; ++step) means[step] += double(rank.losses[step]);
   for (double& mean : means) mean /= double(ranks.size());
   return means;
+}
+
+/// The entropy of the language that is learned, and how far a mean loss may lie from it by chance.
+void measure_language(const Scenario& scenario, formats::Figures& f) {
+  f.tokens_per_row = scenario.transformer->sequence;
+  if (f.losses.empty() || !scenario.data.text.empty()) return;
+  const int successors = scenario.data.successors;
+  const Language language(successors, successors, 0);  // neither vocabulary nor seed changes its entropy
+  const double steps = double(std::max<std::size_t>(1, f.losses.size() / 10));
+  const double tokens =
+      steps * scenario.knobs.accumulation * double(scenario.micro_batch) * f.world * double(real_sequence(scenario));
+  f.entropy = language.entropy();
+  f.loss_deviation = language.deviation() / std::sqrt(tokens);
 }
 
 }  // namespace
@@ -83,6 +99,7 @@ formats::Figures measure(const Scenario& scenario, const SchemeResult& result) {
   f.parameters = result.parameters, f.padding = result.padding;
 
   f.losses = mean_losses(result.ranks);
+  if (scenario.transformer) measure_language(scenario, f);
   for (std::size_t step = 0; step < f.losses.size() && !f.diverged_step; ++step)
     if (!std::isfinite(f.losses[step])) f.diverged_step = int(step);
   if (!result.theta.empty()) f.theta_hash = theta_hash(result.theta);

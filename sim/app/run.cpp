@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <atomic>
 #include <cmath>
+#include <cstdio>
 #include <csignal>
 #include <ctime>
 #include <limits>
@@ -222,9 +223,26 @@ std::string answer_of(const Scenario& scenario, const TrainingSet& set, const Sc
   }
 }
 
+/// Refuses arithmetic whose numbers alone are more than this machine's memory; every number is a float, whatever its type.
+void check_that_numbers_fit(const Scenario& scenario, const TrainingSet& set, const SchemeEntry& entry) {
+  const ShardSet shard = entry.make()->shard();
+  const double shards = scenario.knobs.shards > 0 ? scenario.knobs.shards : scenario.world;
+  double floats = 0;
+  for (const Band band : {Band::param, Band::grad, Band::opt})
+    floats += (band == Band::opt ? scenario.knobs.precision.opt_vectors() : 1) / (shard.has(band) ? shards : 1.0);
+  const double needed = 4 * floats * double(set.theta0().size()) * scenario.world;
+  const double there = double(sysconf(_SC_PHYS_PAGES)) * double(sysconf(_SC_PAGESIZE));
+  if (needed <= there) return;
+  char text[160];
+  std::snprintf(text, sizeof text, "the numbers of %d ranks are at least %.1f GiB for %s, and this machine has %.1f GiB",
+                scenario.world, needed / 0x1p30, entry.name.c_str(), there / 0x1p30);
+  throw ScenarioError(scenario.file.string() + ": numerics: " + text + "; use numerics: off or a twin");
+}
+
 }  // namespace
 
 SchemeResult run_scheme(const Scenario& scenario, const TrainingSet& set, const SchemeEntry& entry, const Progress& progress) {
+  check_that_numbers_fit(scenario, set, entry);
   SharedCounter pulse;
   const ProcessEnd end =
       run_in_process([&](int messages) { return answer_of(scenario, set, entry, progress, pulse.get(), messages); },
@@ -234,6 +252,7 @@ SchemeResult run_scheme(const Scenario& scenario, const TrainingSet& set, const 
                       " s, so its step() hangs; it was ended (patience: in the scenario says how long to wait)");
   if (!end.answered) {
     if (const std::string text = platform_refusal(end.messages, scenario.platform); !text.empty()) throw ScenarioError(text);
+    if (end.how == "signal 9") throw std::bad_alloc();  // how the system takes back memory that it has not got
     throw std::runtime_error("scheme '" + entry.name + "': the run ended with " + end.how);
   }
   const std::string text = end.answer.substr(1);

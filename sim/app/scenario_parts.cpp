@@ -92,6 +92,7 @@ const std::vector<std::string>& expectation_keys() {
                                                 "exposed_comm_seconds",
                                                 "loss_first",
                                                 "loss_last",
+                                                "loss_last_tenth",
                                                 "parameters",
                                                 "padding"};
   return keys;

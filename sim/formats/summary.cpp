@@ -70,6 +70,8 @@ Json result(const Figures& f) {
   json["units"] = f.units;
   json["loss_first"] = f.losses.empty() ? Json(nullptr) : number(f.losses.front());
   json["loss_last"] = f.losses.empty() ? Json(nullptr) : number(f.losses.back());
+  json["loss_last_tenth"] = number(f.loss_last_tenth());
+  json["entropy_nats_per_token"] = f.entropy ? number(*f.entropy) : Json(nullptr);
   json["theta_hash"] = f.theta_hash ? Json(hash_text(*f.theta_hash)) : Json(nullptr);
   json["diverged"] = f.diverged_step.has_value();
   json["diverged_step"] = f.diverged_step ? Json(*f.diverged_step) : Json(nullptr);
@@ -101,13 +103,20 @@ Json result(const Figures& f) {
   json["gpu_memory_bytes"] = f.gpu_memory > 0 ? Json(f.gpu_memory) : Json(nullptr);
   json["fits"] = f.gpu_memory > 0 ? Json(f.fits()) : Json(nullptr);
   // A row of an MLP's batch is both a sample and a token.
-  const Json rate = f.rows_per_second > 0 ? number(f.rows_per_second) : Json(nullptr);
-  json["samples_per_second"] = rate;
-  json["tokens_per_second"] = rate;
+  const bool has_rate = f.rows_per_second > 0;
+  json["samples_per_second"] = has_rate ? number(f.rows_per_second) : Json(nullptr);
+  json["tokens_per_second"] = has_rate ? number(f.rows_per_second * double(f.tokens_per_row)) : Json(nullptr);
   return json;
 }
 
 }  // namespace
+
+double Figures::loss_last_tenth() const {
+  const std::size_t count = std::max<std::size_t>(1, losses.size() / 10);
+  double sum = 0;
+  for (std::size_t i = losses.size() - std::min(count, losses.size()); i < losses.size(); ++i) sum += losses[i];
+  return losses.empty() ? NAN : sum / double(count);
+}
 
 void write_summary(std::ostream& stream, const RunFacts& facts, const std::vector<Figures>& all) {
   Json json;

@@ -33,6 +33,8 @@ struct Figures {
   std::int64_t parameters = 0, padding = 0;  ///< charged; padding over all units
 
   std::vector<double> losses;        ///< per step, mean over the ranks; empty without numerics
+  std::optional<double> entropy;     ///< nats per token of the language that is learned: no loss stays below it
+  double loss_deviation = 0;         ///< standard error of loss_last_tenth() around the entropy, of a model that knows all
   std::optional<int> diverged_step;  ///< the first step whose loss is not finite
   std::optional<std::uint64_t> theta_hash;
 
@@ -40,8 +42,9 @@ struct Figures {
   OverRanks<double> compute_seconds, exposed_comm_seconds;  ///< of the recorded ranks
   OverRanks<double> bytes_sent, control_bytes;
   OverRanks<std::int64_t> resident_bytes, model_state_peak_bytes, peak_bytes;
-  double traffic_units = 0;     ///< bytes sent / ((N-1)/N x parameters x bytes of a parameter); 0 at N = 1
-  double rows_per_second = 0;   ///< training rows of all ranks; 0 if a step takes no time
+  double traffic_units = 0;    ///< bytes sent / ((N-1)/N x parameters x bytes of a parameter); 0 at N = 1
+  double rows_per_second = 0;  ///< training rows (sequences) of all ranks; 0 if a step takes no time
+  std::int64_t tokens_per_row = 1;
   std::int64_t gpu_memory = 0;  ///< capacity; 0: not known
   std::string gpu;
   std::vector<Part> resident;  ///< of the rank with the maximum, as are the peaks
@@ -56,6 +59,8 @@ struct Figures {
   std::int64_t needed_bytes() const { return (allocator.emulated ? allocator.reserved : peak_bytes.max) + allocator.outside; }
   bool fits() const { return needed_bytes() <= gpu_memory && allocator.out_of_memory == 0; }
 
+  /// Mean loss of the last tenth of the steps, of at least one; NaN without numerics.
+  double loss_last_tenth() const;
   double per_parameter(double bytes) const { return bytes / double(parameters); }
 };
 
