@@ -55,7 +55,8 @@ class Estimate {
   int shards() const { return result_.shard.empty() ? result_.world : result_.shards; }
 
   void add(const std::string& knob, double saved, double cost, const std::string& at) {
-    if (saved > 0) found_.push_back({knob, double(f_.needed_bytes()) - saved, std::max(0.0, cost), at});
+    if (saved > 0.01 * double(f_.needed_bytes()))
+      found_.push_back({knob, double(f_.needed_bytes()) - saved, std::max(0.0, cost), at});
   }
   void add_at_traffic(const std::string& knob, double saved, ShardSet shard, int accumulation) {
     const double now = traffic(result_.shard, knobs_.accumulation), then = traffic(shard, accumulation);
@@ -111,18 +112,21 @@ class Estimate {
     stage("zero3", Band::param, {Band::opt, Band::grad, Band::param}, gathered_bytes(knobs_.prefetch));
   }
 
-  /// The same rows per step in more micro-batches: activations shrink with them.
+  /// The same rows per step in more micro-batches: activations shrink with them. As many as it takes, or as there can be.
   void smaller_batch() {
-    for (std::int64_t parts = 2; scenario_.micro_batch % parts == 0; parts *= 2) {
-      const int accumulation = int(knobs_.accumulation * parts);
-      double saved = held(Band::activation) * (1 - 1 / double(parts));
+    std::int64_t parts = 1;
+    double saved = 0;
+    while (scenario_.micro_batch % (2 * parts) == 0 && double(f_.needed_bytes()) - saved > double(f_.gpu_memory)) {
+      parts *= 2;
+      saved = held(Band::activation) * (1 - 1 / double(parts));
       // Transient gradients would have to wait for the last micro-batch.
       const double all = gradient_bytes(unlimited) / (result_.shard.has(Band::grad) ? shards() : 1);
       if (!knobs_.grads_resident) saved -= std::max(0.0, all - held(Band::grad));
-      add_at_traffic("batch: {micro: " + std::to_string(scenario_.micro_batch / parts) +
-                         ", accumulation: " + std::to_string(accumulation) + "}",
-                     saved, result_.shard, accumulation);
     }
+    const int accumulation = int(knobs_.accumulation * parts);
+    add_at_traffic(
+        "batch: {micro: " + std::to_string(scenario_.micro_batch / parts) + ", accumulation: " + std::to_string(accumulation) + "}",
+        saved, result_.shard, accumulation);
   }
 
   /// Every layer keeps its input only; while one is computed anew it has all of its activations.

@@ -17,7 +17,7 @@ struct Remedy {
   std::string at;    ///< the cost in words
 };
 
-/// Those that apply and save something, the cheapest first.
+/// Those that apply and save a hundredth at least, the cheapest first.
 std::vector<Remedy> remedies(const Scenario&, const SchemeResult&, const formats::Figures&);
 
 /// Why a run does not fit: what is needed, what it consists of, and the cheapest remedy that would do.
