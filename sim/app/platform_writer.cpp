@@ -81,6 +81,10 @@ std::string node(const MachineSpec& m, int index, const std::string& command) {
     text += indent + "  <prop id=\"" + id + "\" value=\"" + value + "\"/>\n";
   };
   prop("gpu", m.gpu), prop("node", std::to_string(index)), prop("interconnect", m.intra);
+  // What NCCL chooses by: a switch that adds (NVLS) came with Hopper's boards.
+  const cost::GpuRow& row = *cost::find_gpu(m.gpu);
+  if (*row.generation) prop("generation", row.generation);
+  if (is_nvlink(m)) prop("nvls", row.nvlink_gbps >= 450 ? "yes" : "no");
   if (m.nodes == 1) prop("command", command);
   return text + indent + "</cluster>\n";
 }

@@ -11,6 +11,7 @@ namespace shardsim::cost {
 
 struct GpuRow {
   const char *key, *name;           ///< "h100-sxm", "H100 SXM": either names it
+  const char* generation;           ///< by which NCCL's tuner knows it (Ada as ampere); empty: none of its own
   double fp32_tflops, bf16_tflops;  ///< dense; fp32 on the CUDA cores (TF32 off); fp16 where there is no bf16
   double bandwidth_gbps;            ///< GB/s of the data sheet
   double memory_mib;                ///< what nvidia-smi prints
