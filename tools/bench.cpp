@@ -1,14 +1,10 @@
 // The speed of the simulator itself: collectives, a cost-only step, host arithmetic. Every measurement is a process of its own,
 // since SimGrid has one engine per process; CPU seconds and peak memory are what the kernel charged that process.
-#include <sys/resource.h>
-#include <sys/wait.h>
 #include <unistd.h>
 
 #include <Eigen/Core>
 #include <algorithm>
-#include <chrono>
 #include <cstdio>
-#include <cstdlib>
 #include <deque>
 #include <filesystem>
 #include <fstream>
@@ -16,77 +12,16 @@
 #include <string>
 
 #include "backends/simgrid/backend.h"
+#include "block_arithmetic.h"
 #include "core/registry.h"
 #include "cost/price.h"
+#include "measuring.h"
 #include "models/mlp.h"
 #include "numerics/host.h"
 
 using namespace shardsim;
 
 namespace {
-
-// ---- measuring
-
-struct Measured {
-  double cpu_seconds, mebibytes, answer;
-};
-
-/// Runs f in a forked process; its result comes back through a pipe.
-Measured in_a_process(const std::function<double()>& f) {
-  int ends[2];
-  if (pipe(ends) != 0) std::abort();
-  std::fflush(stdout);
-  const pid_t child = fork();
-  if (child == 0) {
-    int status = 1;
-    try {
-      const double answer = f();
-      status = write(ends[1], &answer, sizeof answer) == sizeof answer ? 0 : 1;
-    } catch (const std::exception& error) {
-      std::fprintf(stderr, "bench: %s\n", error.what());
-    }
-    _exit(status);
-  }
-  close(ends[1]);
-  Measured measured{};
-  const bool answered = read(ends[0], &measured.answer, sizeof measured.answer) == sizeof measured.answer;
-  close(ends[0]);
-  int status = 0;
-  rusage used{};
-  wait4(child, &status, 0, &used);
-  if (!answered || status != 0) std::exit(1);
-  auto seconds = [](const timeval& t) { return double(t.tv_sec) + 1e-6 * double(t.tv_usec); };
-  measured.cpu_seconds = seconds(used.ru_utime) + seconds(used.ru_stime);
-  measured.mebibytes = double(used.ru_maxrss) / 1024;
-  return measured;
-}
-
-/// CPU seconds of one more repetition: the difference of a long and a short run, without set-up; the median of three.
-Measured per_repetition(int more, const std::function<double(int)>& f) {
-  std::vector<Measured> all;
-  for (int i = 0; i < 3; ++i) {
-    const Measured once = in_a_process([&] { return f(1); });
-    Measured many = in_a_process([&] { return f(1 + more); });
-    many.cpu_seconds = std::max(0.0, many.cpu_seconds - once.cpu_seconds) / more;
-    many.answer = (many.answer - once.answer) / more;
-    all.push_back(many);
-  }
-  std::sort(all.begin(), all.end(), [](const Measured& a, const Measured& b) { return a.cpu_seconds < b.cpu_seconds; });
-  return all[1];
-}
-
-/// Best seconds of one call, over half a second.
-double best_seconds(const std::function<void()>& f) {
-  using Clock = std::chrono::steady_clock;
-  double best = 1e30, total = 0;
-  for (int i = 0; i < 3 || total < 0.5; ++i) {
-    const auto begin = Clock::now();
-    f();
-    const double seconds = std::chrono::duration<double>(Clock::now() - begin).count();
-    best = std::min(best, seconds), total += seconds;
-  }
-  return best;
-}
 
 // ---- what is measured
 
@@ -245,17 +180,24 @@ void zero3_step(int world) {
 
 using Matrix = Eigen::Matrix<float, Eigen::Dynamic, Eigen::Dynamic, Eigen::RowMajor>;
 
+void multiply(const Matrix& a, const Matrix& b, bool ta, bool tb, Matrix& out) {
+  if (ta) out.noalias() = a.transpose() * b;
+  else if (tb) out.noalias() = a * b.transpose();
+  else out.noalias() = a * b;
+}
+
+std::function<void()> bare_product(const Matmul& o) {
+  auto like = [](const Tensor& t) { return Matrix(Matrix::Random(t.rows.charged(), t.cols.charged())); };
+  return [a = like(o.a), b = like(o.b), out = like(o.out), ta = o.ta, tb = o.tb]() mutable { multiply(a, b, ta, tb, out); };
+}
+
 /// out (m x n) = a b as the three products of a layer need it: plain, a transposed, b transposed. Returns Eigen's FLOP/s.
 double product(int m, int n, int k, bool ta, bool tb) {
   const double flops = 2.0 * m * n * k;
   const Matrix a = Matrix::Random(ta ? k : m, ta ? m : k), b = Matrix::Random(tb ? n : k, tb ? k : n);
   Matrix out(m, n);
   const Measured eigen = in_a_process([&] {  // with the cache sizes that Eigen finds on this machine
-    return best_seconds([&] {
-      if (ta) out.noalias() = a.transpose() * b;
-      else if (tb) out.noalias() = a * b.transpose();
-      else out.noalias() = a * b;
-    });
+    return best_seconds([&] { multiply(a, b, ta, tb, out); });
   });
   const Measured ours = in_a_process([&] {
     numerics::fix_blocking();
@@ -305,8 +247,8 @@ void share_of_arithmetic(double eigen_flops_per_second) {
 int main(int count, char** arguments) {
   const std::string only = count > 1 ? arguments[1] : "";
   auto wanted = [&](const char* part) { return only.empty() || only == part; };
-  if (!(wanted("allreduce") || wanted("zero3") || wanted("arithmetic"))) {
-    std::fprintf(stderr, "usage: bench [allreduce | zero3 | arithmetic]\n");
+  if (!(wanted("allreduce") || wanted("zero3") || wanted("arithmetic") || wanted("block"))) {
+    std::fprintf(stderr, "usage: bench [allreduce | zero3 | arithmetic | block]\n");
     return 2;
   }
   if (wanted("allreduce")) {
@@ -330,4 +272,5 @@ int main(int count, char** arguments) {
     std::printf("\n");
     share_of_arithmetic(best);
   }
+  if (wanted("block")) block_arithmetic(bare_product);
 }

@@ -106,19 +106,27 @@ void store_or_add(const Tensor& to, const Scalar* values, bool accumulate) {
   });
 }
 
-constexpr int lanes = 16;  ///< of a sum: wide enough for vector code
-
-/// The sum of f(i) over i < n, in an order that depends on n alone.
+/// f(i) of all i < n joined with `first`, in an order that depends on n alone; 32 bytes at a time, by the compiler's own vectors.
+template <class Scalar, class F, class Join>
+Scalar reduced(std::int64_t n, Scalar first, F f, Join join) {
+  using Lanes [[gnu::vector_size(32)]] = Scalar;
+  constexpr int lanes = sizeof(Lanes) / sizeof(Scalar);
+  Lanes part;
+  for (int lane = 0; lane < lanes; ++lane) part[lane] = first;
+  const std::int64_t whole = n - n % lanes;
+  for (std::int64_t i = 0; i < whole; i += lanes) {
+    Lanes next;
+    for (int lane = 0; lane < lanes; ++lane) next[lane] = f(i + lane);
+    part = join(part, next);
+  }
+  for (std::int64_t i = whole; i < n; ++i) part[i % lanes] = join(Scalar(part[i % lanes]), f(i));
+  Scalar all = part[0];
+  for (int lane = 1; lane < lanes; ++lane) all = join(all, Scalar(part[lane]));
+  return all;
+}
 template <class Scalar, class F>
 Scalar sum(std::int64_t n, F f) {
-  Scalar part[lanes] = {};
-  const std::int64_t whole = n - n % lanes;
-  for (std::int64_t i = 0; i < whole; i += lanes)
-    for (int lane = 0; lane < lanes; ++lane) part[lane] += f(i + lane);
-  for (std::int64_t i = whole; i < n; ++i) part[i % lanes] += f(i);
-  for (int half = lanes / 2; half > 0; half /= 2)
-    for (int lane = 0; lane < half; ++lane) part[lane] += part[lane + half];
-  return part[0];
+  return reduced(n, Scalar(0), f, [](auto a, auto b) { return a + b; });
 }
 
 }  // namespace shardsim::numerics

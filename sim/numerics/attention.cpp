@@ -2,6 +2,7 @@
 #include <Eigen/Core>
 #include <algorithm>
 #include <cmath>
+#include <limits>
 #include <vector>
 
 #include "numerics/elementary.h"
@@ -16,7 +17,30 @@ using Matrix = Eigen::Matrix<Scalar, Eigen::Dynamic, Eigen::Dynamic, Eigen::RowM
 template <class Scalar>
 using Rectangle = Eigen::Map<Matrix<Scalar>, Eigen::Unaligned, Eigen::OuterStride<>>;
 
-constexpr std::int64_t tile = 64;  // query rows at a time: their scores stay in the cache, and half of the square is left out
+constexpr std::int64_t tile = 32;  // query rows at a time: their scores stay in the cache, and half of the square is left out
+
+constexpr int lanes = 16;  // a multiple of what vector code takes at a time
+
+/// The scores of a tile: `rows` queries from `begin` on, the keys up to the last of them. A row is padded to whole lanes, so that
+/// loops over what a query sees need no remainder: past its own token are minus infinities there, which become zeros.
+template <class Scalar>
+class Tile {
+ public:
+  Tile(std::vector<Scalar>& scratch, std::int64_t begin, std::int64_t rows)
+      : at_(scratch.data()), begin_(begin), rows_(rows), seen_(begin + rows), stride_(in_lanes(seen_)) {}
+  static std::size_t size(const RealHeads& heads) { return std::size_t(std::min(tile, heads.sequence) * in_lanes(heads.sequence)); }
+
+  Rectangle<Scalar> matrix() const { return {at_, rows_, seen_, Eigen::OuterStride<>(stride_)}; }
+  Scalar* row(std::int64_t i) const { return at_ + i * stride_; }
+  /// What query i sees, in whole lanes.
+  std::int64_t width(std::int64_t i) const { return in_lanes(begin_ + i + 1); }
+  void fill_future(std::int64_t i, Scalar value) const { std::fill(row(i) + begin_ + i + 1, row(i) + stride_, value); }
+
+ private:
+  static std::int64_t in_lanes(std::int64_t n) { return (n + lanes - 1) / lanes * lanes; }
+  Scalar* at_;
+  std::int64_t begin_, rows_, seen_, stride_;
+};
 
 /// The tokens of one sequence in the columns of one head.
 template <class Scalar>
@@ -34,6 +58,14 @@ class Head {
   Scalar* at_;
 };
 
+/// f(j) for j < n, a multiple of the lanes.
+template <class F>
+void in_whole_lanes(std::int64_t n, F f) {
+  for (std::int64_t j = 0; j < n; j += lanes)
+#pragma GCC ivdep
+    for (int lane = 0; lane < lanes; ++lane) f(j + lane);
+}
+
 template <class Scalar>
 Scalar root_scale(const RealHeads& heads) {
   return Scalar(1 / std::sqrt(double(heads.width)));
@@ -45,20 +77,21 @@ void attend(const RealHeads& heads, Head<Scalar> q, Head<Scalar> k, Head<Scalar>
             std::int64_t stride, std::vector<Scalar>& scratch) {
   for (std::int64_t begin = 0; begin < heads.sequence; begin += tile) {
     const std::int64_t rows = std::min(tile, heads.sequence - begin), seen = begin + rows;
-    Eigen::Map<Matrix<Scalar>> scores(scratch.data(), rows, seen);
-    scores.noalias() = root_scale<Scalar>(heads) * q.rows(begin, rows) * k.rows(0, seen).transpose();
+    const Tile<Scalar> scores(scratch, begin, rows);
+    scores.matrix().noalias() = root_scale<Scalar>(heads) * q.rows(begin, rows) * k.rows(0, seen).transpose();
     Scalar shares[tile];
     for (std::int64_t i = 0; i < rows; ++i) {
-      Scalar* p = scratch.data() + i * seen;
-      const std::int64_t past = begin + i + 1;
-      const Scalar top = largest<Scalar>(past, [=](std::int64_t j) { return p[j]; });
-      for (std::int64_t j = 0; j < past; ++j) p[j] = exp(p[j] - top);
-      std::fill(p + past, p + seen, Scalar(0));
-      const Scalar total = sum<Scalar>(past, [=](std::int64_t j) { return p[j]; });
+      scores.fill_future(i, -std::numeric_limits<Scalar>::infinity());
+      Scalar* p = scores.row(i);
+      const std::int64_t width = scores.width(i);
+      const Scalar top = largest<Scalar>(width, [=](std::int64_t j) { return p[j]; });
+      in_whole_lanes(width, [=](std::int64_t j) { p[j] = exp(p[j] - top); });
+      scores.fill_future(i, Scalar(0));  // also where top is not a number
+      const Scalar total = sum<Scalar>(width, [=](std::int64_t j) { return p[j]; });
       shares[i] = 1 / total;
       lse[(begin + i) * stride] = top + std::log(total);
     }
-    out.rows(begin, rows).noalias() = scores * v.rows(0, seen);
+    out.rows(begin, rows).noalias() = scores.matrix() * v.rows(0, seen);
     for (std::int64_t i = 0; i < rows; ++i)
       store(type, out.row(begin + i), heads.width,
             [row = out.row(begin + i), share = shares[i]](std::int64_t j) { return row[j] * share; });
@@ -68,34 +101,33 @@ void attend(const RealHeads& heads, Head<Scalar> q, Head<Scalar> k, Head<Scalar>
 /// dq of one head; dk and dv are added to.
 template <class Scalar>
 void attend_backward(const RealHeads& heads, Head<Scalar> q, Head<Scalar> k, Head<Scalar> v, Head<Scalar> out, Head<Scalar> dout,
-                     Head<Scalar> dq, Dtype type, const Scalar* lse, std::int64_t stride, std::vector<Scalar>& scratch,
+                     Head<Scalar> dq, Dtype type, const Scalar* lse, std::int64_t stride, std::vector<Scalar> (&scratch)[2],
                      Matrix<Scalar>& dk, Matrix<Scalar>& dv) {
   const Scalar scale = root_scale<Scalar>(heads);
   for (std::int64_t begin = 0; begin < heads.sequence; begin += tile) {
     const std::int64_t rows = std::min(tile, heads.sequence - begin), seen = begin + rows;
-    Eigen::Map<Matrix<Scalar>> p(scratch.data(), rows, seen), ds(scratch.data() + scratch.size() / 2, rows, seen);
-    p.noalias() = scale * q.rows(begin, rows) * k.rows(0, seen).transpose();
-    ds.noalias() = dout.rows(begin, rows) * v.rows(0, seen).transpose();
+    const Tile<Scalar> p(scratch[0], begin, rows), ds(scratch[1], begin, rows);
+    p.matrix().noalias() = scale * q.rows(begin, rows) * k.rows(0, seen).transpose();
+    ds.matrix().noalias() = dout.rows(begin, rows) * v.rows(0, seen).transpose();
     for (std::int64_t i = 0; i < rows; ++i) {
-      Scalar *share = p.data() + i * seen, *slope = ds.data() + i * seen;
-      const std::int64_t past = begin + i + 1;
+      Scalar *share = p.row(i), *slope = ds.row(i);
       const Scalar log_total = lse[(begin + i) * stride];
       const Scalar mean =
           sum<Scalar>(heads.width, [x = out.row(begin + i), dx = dout.row(begin + i)](std::int64_t j) { return x[j] * dx[j]; });
-      for (std::int64_t j = 0; j < past; ++j) share[j] = exp(share[j] - log_total);
-      for (std::int64_t j = 0; j < past; ++j) slope[j] = share[j] * (slope[j] - mean) * scale;
-      std::fill(share + past, share + seen, Scalar(0));
-      std::fill(slope + past, slope + seen, Scalar(0));
+      in_whole_lanes(p.width(i), [=](std::int64_t j) {
+        share[j] = exp(share[j] - log_total);
+        slope[j] = share[j] * (slope[j] - mean) * scale;
+      });
+      p.fill_future(i, Scalar(0));
+      ds.fill_future(i, Scalar(0));
     }
-    dq.rows(begin, rows).noalias() = ds * k.rows(0, seen);
+    dq.rows(begin, rows).noalias() = ds.matrix() * k.rows(0, seen);
     for (std::int64_t i = 0; i < rows; ++i)
       store(type, dq.row(begin + i), heads.width, [row = dq.row(begin + i)](std::int64_t j) { return row[j]; });
-    dk.topRows(seen).noalias() += ds.transpose() * q.rows(begin, rows);
-    dv.topRows(seen).noalias() += p.transpose() * dout.rows(begin, rows);
+    dk.topRows(seen).noalias() += ds.matrix().transpose() * q.rows(begin, rows);
+    dv.topRows(seen).noalias() += p.matrix().transpose() * dout.rows(begin, rows);
   }
 }
-
-std::size_t scores_of_a_tile(const RealHeads& heads) { return std::size_t(std::min(tile, heads.sequence) * heads.sequence); }
 
 }  // namespace
 
@@ -104,7 +136,7 @@ void FlashAttention<Scalar>::host(const Attention& o) {
   if (size(o.out) == 0) return;
   const RealHeads heads(o.heads, o.qkv.cols);
   const std::int64_t sequences = real(o.qkv.rows) / heads.sequence;
-  std::vector<Scalar> scratch(scores_of_a_tile(heads));
+  std::vector<Scalar> scratch(Tile<Scalar>::size(heads));
   for (std::int64_t n = 0; n < sequences; ++n)
     for (std::int64_t i = 0; i < heads.count; ++i) {
       auto head = [&](const Tensor& in, std::int64_t column) { return Head<Scalar>(in, heads, n, column); };
@@ -119,7 +151,8 @@ void FlashAttention<Scalar>::host(const AttentionBackward& o) {
   const RealHeads heads(o.heads, o.qkv.cols);
   const std::int64_t sequences = real(o.qkv.rows) / heads.sequence;
   const Dtype type = o.dqkv.dtype();
-  std::vector<Scalar> scratch(2 * scores_of_a_tile(heads));
+  std::vector<Scalar> scratch[2];
+  for (std::vector<Scalar>& scores : scratch) scores.resize(Tile<Scalar>::size(heads));
   Matrix<Scalar> dk(heads.sequence, heads.width), dv(heads.sequence, heads.width);
   for (std::int64_t n = 0; n < sequences; ++n)
     for (std::int64_t i = 0; i < heads.count; ++i) {

@@ -11,15 +11,7 @@ namespace shardsim::numerics {
 /// The largest f(i) over i < n, minus infinity of none; passes over NaN.
 template <class Scalar, class F>
 Scalar largest(std::int64_t n, F f) {
-  Scalar part[lanes];
-  for (Scalar& x : part) x = -std::numeric_limits<Scalar>::infinity();
-  const std::int64_t whole = n - n % lanes;
-  const auto take = [](Scalar& top, Scalar x) { top = x > top ? x : top; };
-  for (std::int64_t i = 0; i < whole; i += lanes)
-    for (int lane = 0; lane < lanes; ++lane) take(part[lane], f(i + lane));
-  for (std::int64_t i = whole; i < n; ++i) take(part[i % lanes], f(i));
-  for (int lane = 1; lane < lanes; ++lane) take(part[0], part[lane]);
-  return part[0];
+  return reduced(n, -std::numeric_limits<Scalar>::infinity(), f, [](auto a, auto b) { return b > a ? b : a; });
 }
 
 /// log(sum of e^x) = top + log, with top the largest x: e^(x - top) cannot overflow, and (x - top) - log keeps its digits.
