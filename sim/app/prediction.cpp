@@ -89,7 +89,8 @@ Prediction predict(const MeasurementTable& table, const MeasuredRow& row, const 
   prediction.attention_64 = result.gpu.attention_64.flops, prediction.attention_128 = result.gpu.attention_128.flops;
   const double step = figures.step_seconds.max, capacity = double(std::max<std::int64_t>(1, result.gpu.memory_bytes));
   prediction.idle = std::max(0.0, 1 - (figures.compute_seconds.max + figures.exposed_comm_seconds.max) / step);
-  prediction.peak = double(figures.peak_bytes.max) / capacity, prediction.states = double(figures.model_state_peak_bytes.max) / capacity;
+  prediction.peak = double(figures.peak_bytes.max) / capacity,
+  prediction.states = double(figures.model_state_peak_bytes.max) / capacity;
   prediction.seconds = 0;
   if (table.measurand != Measurand::step) {
     read_collectives(result, row, table.measurand, prediction);
@@ -101,6 +102,12 @@ Prediction predict(const MeasurementTable& table, const MeasuredRow& row, const 
   const double before = step_seconds(scenario, run_of(scenario, row, registry));
   prediction.seconds = before + (micro_batches - (settled - 1)) * (step - before);
   return prediction;
+}
+
+double run_whole(const MeasurementTable& table, const MeasuredRow& row, const std::vector<std::string>& more,
+                 const Registry& registry) {
+  const Scenario scenario = scenario_of(table, row, more, registry);
+  return step_seconds(scenario, run_of(scenario, row, registry));
 }
 
 }  // namespace shardsim

@@ -12,7 +12,8 @@ namespace shardsim {
 struct Prediction {
   double seconds = 0;           ///< of what the table measures
   double idle = 0;              ///< share of the step in which the GPU waits for the host: neither computes nor communicates
-  double peak = 0, states = 0;  ///< most bytes ever held, and of model states (parameters, gradients, optimizer, gathered), as shares of the capacity
+  double peak = 0, states = 0;  ///< most bytes ever held, and of model states (parameters, gradients, optimizer, gathered), as
+                                ///< shares of the capacity
   double attention_64 = 0, attention_128 = 0;  ///< the GPU's attention speeds, flop/s; 0: none
   std::int64_t bytes = 0;                      ///< of the collective's buffer, where one is measured
   int world = 1;
@@ -27,5 +28,8 @@ struct Prediction {
 /// of three: what a micro-batch adds from the third on is the same each time. Throws ScenarioError that names the row's file and
 /// line.
 Prediction predict(const MeasurementTable&, const MeasuredRow&, const std::vector<std::string>& more, const Registry&);
+
+/// The step of the row's scenario, all micro-batches run: what predict's two runs stand for.
+double run_whole(const MeasurementTable&, const MeasuredRow&, const std::vector<std::string>& more, const Registry&);
 
 }  // namespace shardsim
