@@ -135,13 +135,14 @@ CollectivePrice overridden(CollectivePrice price, Verb verb, const CollectiveRul
   return price;
 }
 
-std::string in_words(const CollectivePrice& price, Verb verb, int ranks, double bytes, const CollectiveRules& rules) {
+std::string in_words(const CollectivePrice& price, Verb verb, int ranks, double bytes, const CollectiveRules& rules,
+                     const char* origin) {
   const Measured& measured = rules.of(verb);
   char text[256];
-  std::snprintf(text, sizeof text, "%s of %.4g B over %d ranks: %s, %s: %.4g us%s + %.6g B / %.4g GB/s%s = %.4g us",
+  std::snprintf(text, sizeof text, "%s of %.4g B over %d ranks: %s, %s: %.4g us (%s) + %.6g B / %.4g GB/s (%s) = %.4g us",
                 shardsim::name_of(verb), bytes, ranks, name_of(price.algorithm), name_of(price.protocol), price.latency * 1e6,
-                measured.alpha ? " (scenario)" : "", formulas::sent_bytes(verb, ranks, bytes), price.bus_bandwidth / 1e9,
-                measured.bus ? " (scenario)" : "", price.seconds(verb, ranks, bytes) * 1e6);
+                measured.alpha ? "scenario" : origin, formulas::sent_bytes(verb, ranks, bytes), price.bus_bandwidth / 1e9,
+                measured.bus ? "scenario" : "platform", price.seconds(verb, ranks, bytes) * 1e6);
   return text;
 }
 

@@ -58,8 +58,9 @@ struct CollectivePrice {
 CollectivePrice price(const Wiring&, Verb, double bytes, const CollectiveRules& = {});
 /// The price with measured values in place of its own.
 CollectivePrice overridden(CollectivePrice, Verb, const CollectiveRules&);
-/// "all_gather of 1.049e+06 B over 8 ranks: ring, LL128: 27.3 us + 917504 B / 331.2 GB/s = 30.07 us".
-std::string in_words(const CollectivePrice&, Verb, int ranks, double bytes, const CollectiveRules& = {});
+/// "all_gather of 1.049e+06 B over 8 ranks: ring, LL128: 27.3 us (NCCL) + 917504 B / 331.2 GB/s (platform) = 30.07 us"; `origin` is
+/// that of a latency which was not measured.
+std::string in_words(const CollectivePrice&, Verb, int ranks, double bytes, const CollectiveRules&, const char* origin);
 
 /// One measured collective; bytes of the whole buffer.
 struct CollectiveRow {

@@ -185,8 +185,10 @@ TEST_CASE("measured values replace the tuner's, each for itself, and are named a
   CHECK(chosen.latency == price(h100, Verb::all_gather, 1e9).latency);
   CHECK(price(h100, Verb::reduce_scatter, 1e9, rules).bus_bandwidth == 370e9);
   rules.of(Verb::all_gather).alpha = 33e-6;
-  CHECK(in_words(price(h100, Verb::all_gather, 1e9, rules), Verb::all_gather, 8, 1e9, rules) ==
+  CHECK(in_words(price(h100, Verb::all_gather, 1e9, rules), Verb::all_gather, 8, 1e9, rules, "NCCL") ==
         "all_gather of 1e+09 B over 8 ranks: ring, Simple: 33 us (scenario) + 8.75e+08 B / 361 GB/s (scenario) = 2457 us");
+  CHECK(in_words(price(h100, Verb::all_gather, 1e9), Verb::all_gather, 8, 1e9, {}, "NCCL") ==
+        "all_gather of 1e+09 B over 8 ranks: ring, Simple: 32.2 us (NCCL) + 8.75e+08 B / 370 GB/s (platform) = 2397 us");
 }
 
 TEST_CASE("a line through two sizes is exact, and contradicting rows are refused") {

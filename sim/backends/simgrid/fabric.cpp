@@ -4,6 +4,7 @@
 #include <simgrid/s4u.hpp>
 
 #include <algorithm>
+#include <cstdio>
 #include <stdexcept>
 #include <string>
 
@@ -63,10 +64,17 @@ cost::CollectivePrice Network::price(const Ring& ring, Verb verb, std::int64_t b
 
 void Network::note(const Ring& ring, const Pending& pending, const cost::CollectivePrice& price) const {
   if (!settings_.notes || ring.group.first != 0) return;  // rank 0 is the first member of its groups
-  const int n = ring.group.size;
-  const double bytes = double(pending.bytes);
-  settings_.notes->add(pending.label.verb, name_of(pending.verb),
-                       cost::in_words(price, pending.verb, n, bytes, settings_.collectives), price.seconds(pending.verb, n, bytes));
+  const Gpu& gpu = platform_.gpus[0];
+  const double bytes = double(pending.bytes), sent = formulas::sent_bytes(pending.verb, ring.group.size, bytes);
+  const char* origin = settings_.latency == Latency::nccl ? "NCCL" : "platform";
+  std::string words = cost::in_words(price, pending.verb, ring.group.size, bytes, settings_.collectives, origin);
+  if (gpu.contention > 0 && pending.payload == Payload::data) {
+    char taken[128];
+    std::snprintf(taken, sizeof taken, "; takes %.4g x %.6g B / %.4g B/s = %.4g us of compute that it overlaps", gpu.contention,
+                  sent, gpu.memory_bandwidth, gpu.contention * sent / gpu.memory_bandwidth * 1e6);
+    words += taken;
+  }
+  settings_.notes->add(pending.label.verb, name_of(pending.verb), words, price.seconds(pending.verb, ring.group.size, bytes));
 }
 
 std::map<std::string, double> Network::link_bytes() const {
