@@ -143,6 +143,19 @@ TEST_CASE("where memory runs out the cache is given back, the host waits for it,
   CHECK(squeezed.ranks[0].traffic_bytes == free_run.ranks[0].traffic_bytes);
 }
 
+TEST_CASE("a communicator takes room that the allocator then lacks") {
+  const test::PlatformFile roomy(test::IdealGpus{});
+  Scenario s = with_torch(scenario_of(roomy, 1));
+  const std::int64_t reserved = books_of(test::run(s, "zero3")).reserved;
+  const test::PlatformFile exactly(with_memory(std::to_string(reserved) + "B"));
+  s.platform = exactly.path();
+  CHECK(books_of(test::run(s, "zero3")).retries == 0);
+  s.memory.communicator = reserved / 2;
+  const SchemeResult squeezed = test::run(s, "zero3");
+  CHECK(books_of(squeezed).out_of_memory > 0);
+  CHECK_FALSE(measure(s, squeezed).fits());
+}
+
 TEST_CASE("a run that cannot fit ends well, says so, and has the same theta") {
   const test::PlatformFile small(with_memory("24MiB"));
   const Scenario s = with_torch(scenario_of(small, 2));
