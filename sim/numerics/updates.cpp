@@ -52,6 +52,7 @@ void Updates<Scalar>::host(const Adam& o) {
   const Scalar shrink = rule.decoupled ? 1 - lr * decay : Scalar(1);
   const Scalar* grad = data<Scalar>(o.grad);
   Scalar *master = data<Scalar>(o.master), *m = data<Scalar>(o.m), *v = data<Scalar>(o.v), *param = data<Scalar>(o.param);
+#pragma GCC ivdep
   for (std::int64_t i = 0; i < n; ++i) {
     Scalar g = grad[i] * scale;
     if (coupled) g += decay * master[i];
