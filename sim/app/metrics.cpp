@@ -27,9 +27,13 @@ std::vector<double> mean_losses(const std::vector<RankResult>& ranks) {
   return means;
 }
 
-/// The entropy of the language that is learned, and how far a mean loss may lie from it by chance.
+/// What is known of a language model's step: its tokens and operations, the entropy of the language that is learned, and how far a
+/// mean loss may lie from it by chance.
 void measure_language(const Scenario& scenario, formats::Figures& f) {
-  f.tokens_per_row = scenario.transformer->sequence;
+  const TransformerChoice& choice = *scenario.transformer;
+  f.tokens_per_row = choice.sequence;
+  const double of_rank = double(scenario.micro_batch) * scenario.knobs.accumulation * double(choice.sequence);
+  f.model_flops = model_flops(choice.shape, of_rank, double(choice.sequence));
   if (f.losses.empty() || !scenario.data.text.empty()) return;
   const int successors = scenario.data.successors;
   const Language language(successors, successors, 0);  // neither vocabulary nor seed changes its entropy
@@ -139,6 +143,7 @@ formats::Figures measure(const Scenario& scenario, const SchemeResult& result) {
   }
   const double rows = double(result.world) * double(scenario.micro_batch) * scenario.knobs.accumulation;
   if (f.step_seconds.max > 0) f.rows_per_second = rows / f.step_seconds.max;
+  f.peak_flops = scenario.knobs.precision.param == Dtype::fp32 ? result.gpu.fp32_flops : result.gpu.bf16_flops;
   f.gpu = result.gpu.name, f.gpu_memory = result.gpu.memory_bytes;
   return f;
 }

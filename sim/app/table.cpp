@@ -132,6 +132,18 @@ std::string memory_block(const Scenario& scenario, const std::vector<SchemeResul
   return text;
 }
 
+/// What the GPUs reach of their peak, by the model's operations.
+std::string utilisation_note(const std::vector<Figures>& all) {
+  std::string text;
+  for (const Figures& f : all) {
+    if (f.model_flops == 0 || f.peak_flops == 0 || f.step_seconds.max == 0) continue;
+    const double rate = f.model_flops / f.step_seconds.max;
+    text += (text.empty() ? "Model FLOPs per GPU (6 per weight and token, and attention): " : "; ") + f.scheme +
+            format(" %.4g TFLOP/s, %.1f %% of the peak", rate / 1e12, 100 * rate / f.peak_flops);
+  }
+  return text.empty() ? "" : wrapped(text + ".", 2);
+}
+
 /// How near the losses have come to the entropy of the language; schemes of equal losses together.
 std::string entropy_notes(const std::vector<Figures>& all) {
   std::string text;
@@ -170,7 +182,7 @@ std::string time_block(const Scenario& scenario, const std::vector<Figures>& all
   } else if (scenario.numerics == Numerics::twin) {
     text += format("Loss and theta are the twin's (widths of at most %lld).\n", (long long)scenario.twin_width);
   }
-  return text + entropy_notes(all);
+  return text + utilisation_note(all) + entropy_notes(all);
 }
 
 /// PyTorch's three numbers, and what is outside of them; only where its allocator was emulated.

@@ -99,6 +99,10 @@ Json result(const Figures& f) {
   json["reserved_composition"] = f.allocator.emulated ? reserved_composition(f.allocator) : Json(nullptr);
   json["allocator_retries"] = f.allocator.emulated ? Json(f.allocator.retries) : Json(nullptr);
   put(json, "outside_bytes", f.outside_bytes);
+  const bool has_flops = f.model_flops > 0 && f.step_seconds.max > 0;
+  json["model_flops_per_rank_per_step"] = f.model_flops > 0 ? number(f.model_flops) : Json(nullptr);
+  json["model_flops_utilisation"] =
+      has_flops && f.peak_flops > 0 ? number(f.model_flops / f.step_seconds.max / f.peak_flops) : Json(nullptr);
   json["gpu"] = f.gpu;
   json["gpu_memory_bytes"] = f.gpu_memory > 0 ? Json(f.gpu_memory) : Json(nullptr);
   json["fits"] = f.gpu_memory > 0 ? Json(f.fits()) : Json(nullptr);

@@ -45,6 +45,8 @@ struct Figures {
   double traffic_units = 0;    ///< bytes sent / ((N-1)/N x parameters x bytes of a parameter); 0 at N = 1
   double rows_per_second = 0;  ///< training rows (sequences) of all ranks; 0 if a step takes no time
   std::int64_t tokens_per_row = 1;
+  double model_flops = 0;  ///< per step and rank (models/transformer_shape.h); 0: not known
+  double peak_flops = 0;   ///< of a GPU per second, in the parameters' type; 0: not known
   std::int64_t gpu_memory = 0;  ///< capacity; 0: not known
   std::string gpu;
   std::vector<Part> resident;  ///< of the rank with the maximum, as are the peaks

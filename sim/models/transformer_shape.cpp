@@ -63,6 +63,13 @@ TransformerShape llama3(int layers, std::int64_t hidden, std::int64_t heads, std
 
 std::int64_t parameters(const TransformerShape& shape) { return count<std::int64_t>(shape); }
 
+double model_flops(const TransformerShape& s, double tokens, double sequence) {
+  const double h = double(s.hidden), width = double(s.heads) * double(s.head_dim), kv = double(s.kv_heads) * double(s.head_dim);
+  const double feed_forward = (s.family == Family::llama ? 3.0 : 2.0) * h * double(s.ffn);
+  const double weights = s.layers * (h * (width + 2 * kv) + width * h + feed_forward) + double(s.vocab) * h;
+  return tokens * (6 * weights + 12 * s.layers * width * sequence);
+}
+
 std::string impossible(const TransformerShape& s) {
   const std::pair<const char*, std::int64_t> sizes[] = {{"layers", s.layers},      {"hidden", s.hidden}, {"heads", s.heads},
                                                         {"kv_heads", s.kv_heads},  {"ffn", s.ffn},       {"vocab", s.vocab},

@@ -26,6 +26,10 @@ struct TransformerShape {
 
 /// All parameters, a tied matrix once.
 std::int64_t parameters(const TransformerShape&);
+/// Floating-point operations of a training step on so many tokens, in sequences of `sequence`, by the convention of model FLOPs
+/// utilisation: 6 per weight of a product and token, and 12 per token, earlier or later token, head and its dimension; nothing for
+/// what is computed again (Chowdhery et al. 2022, PaLM, appendix B).
+double model_flops(const TransformerShape&, double tokens, double sequence);
 /// What is impossible about the shape ("heads: 12 do not divide hidden 1000"); empty if nothing.
 std::string impossible(const TransformerShape&);
 

@@ -146,3 +146,13 @@ TEST_CASE("the largest counts that pass fit into 64 bits") {
   CHECK(impossible(shape) == "");
   CHECK(parameters(shape) == 68'976'648'192 + (1'000'000 - 80) * ((68'976'648'192 - 2 * 32000 * 8192 - 8192) / 80));
 }
+
+TEST_CASE("model FLOPs of GPT-2 Large's step are Korthikanti's closed form") {
+  TransformerShape shape = find_preset("gpt2-large")->shape;
+  shape.vocab = 50304;
+  const double b = 4, s = 1024, h = 1280, L = 36, V = 50304;
+  const double closed = 72 * b * L * s * h * h * (1 + s / (6 * h) + V / (12 * h * L));
+  CHECK(model_flops(shape, b * s, s) == doctest::Approx(closed).epsilon(1e-12));
+  CHECK(model_flops(find_preset("llama-3-8b")->shape, 1, 8192) ==
+        doctest::Approx(6 * 7.504e9 + 12 * 32 * 4096.0 * 8192).epsilon(0.001));
+}
