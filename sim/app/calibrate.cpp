@@ -168,13 +168,30 @@ const char* name_of(Constant constant) {
   return names[int(constant)];
 }
 
-Constant constant_of(const std::string& name) {
-  std::vector<std::string> known;
-  for (const Constant each : constants) {
+std::optional<Constant> find_constant(const std::string& name) {
+  for (const Constant each : constants)
     if (name == name_of(each)) return each;
-    known.push_back(name_of(each));
+  return {};
+}
+
+std::vector<std::string> constant_names() {
+  std::vector<std::string> names;
+  for (const Constant each : constants) names.push_back(name_of(each));
+  return names;
+}
+
+Constant constant_of(const std::string& name) {
+  if (const std::optional<Constant> found = find_constant(name)) return *found;
+  throw ScenarioError("fit: there is no constant '" + name + "' to solve for; known ones: " + joined(constant_names()));
+}
+
+std::vector<int> marked_rows(const MeasurementTable& table, const std::vector<Constant>& fit) {
+  std::vector<int> rows;
+  for (const MeasuredRow& row : table.rows) {
+    const std::optional<Constant> only = find_constant(row.calibrates);
+    if (row.calibrates == "yes" || (only && std::count(fit.begin(), fit.end(), *only) > 0)) rows.push_back(row.number);
   }
-  throw ScenarioError("fit: there is no constant '" + name + "' to solve for; known ones: " + joined(known));
+  return rows;
 }
 
 std::vector<std::string> Calibration::overrides() const {

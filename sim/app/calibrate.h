@@ -1,6 +1,7 @@
 // Calibrate: constants of a GPU and its software from one or a few measured rows, by running the simulator until it reproduces
 // them.
 #pragma once
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -13,7 +14,9 @@ namespace shardsim {
 /// given ratio; needs rows of different sequence length. launch_seconds: what a kernel costs the host; needs rows of different
 /// size, one of them small.
 enum class Constant { gemm_efficiency, attention_flops, launch_seconds };
+std::optional<Constant> find_constant(const std::string& name);
 Constant constant_of(const std::string& name);  ///< throws ScenarioError: unknown
+std::vector<std::string> constant_names();
 const char* name_of(Constant);
 
 struct Calibration {
@@ -33,6 +36,9 @@ struct Calibration {
 /// `more` overrides the rows.
 Calibration calibrate(const MeasurementTable&, const std::vector<int>& rows, const std::vector<Constant>&,
                       const std::vector<std::string>& more, const Registry&);
+
+/// The numbers of the rows that the table marks for one of these constants, or for any.
+std::vector<int> marked_rows(const MeasurementTable&, const std::vector<Constant>&);
 
 /// Latency and bus bandwidth of the table's collective, through the measured rows: "collectives.alpha.all_reduce", ...
 Calibration calibrate_collective(const MeasurementTable&, const std::vector<int>& rows, const std::vector<std::string>& more,

@@ -23,12 +23,8 @@ struct Options {
 };
 
 /// The rows that were named, or those that the table marks.
-std::vector<int> rows_of(const Options& options, const MeasurementTable& table) {
-  if (!options.rows.empty()) return options.rows;
-  std::vector<int> marked;
-  for (const MeasuredRow& row : table.rows)
-    if (row.calibrates) marked.push_back(row.number);
-  return marked;
+std::vector<int> rows_of(const Options& options, const MeasurementTable& table, const std::vector<Constant>& fit) {
+  return options.rows.empty() ? marked_rows(table, fit) : options.rows;
 }
 
 std::string comment(const MeasurementTable& table, const std::vector<int>& rows, const Calibration& calibration) {
@@ -78,7 +74,7 @@ int calibrate_from(const Options& options, const Registry& registry) {
   for (const std::string& name : options.fit) fit.push_back(constant_of(name));
   std::string text;
   if (!options.collectives) {
-    const std::vector<int> rows = rows_of(options, table);
+    const std::vector<int> rows = rows_of(options, table, fit);
     const Calibration found = calibrate(table, rows, fit, options.overrides, registry);
     text = comment(table, rows, found) + yaml(found, false);
   } else {
@@ -86,8 +82,8 @@ int calibrate_from(const Options& options, const Registry& registry) {
     const std::vector<std::string> groups = options.rows.empty() ? table.groups() : std::vector<std::string>{""};
     for (const std::string& group : groups) {
       std::vector<int> rows = options.rows;
-      for (const MeasuredRow& row : table.rows)
-        if (options.rows.empty() && row.calibrates && row.group == group) rows.push_back(row.number);
+      for (const int number : marked_rows(table, {}))
+        if (options.rows.empty() && table.row(number).group == group) rows.push_back(number);
       const Calibration found = calibrate_collective(table, rows, options.overrides, registry);
       text += (group.empty() ? "" : "# " + group + "\n") + comment(table, rows, found) + yaml(found, true);
     }

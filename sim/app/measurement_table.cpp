@@ -5,6 +5,7 @@
 #include <fstream>
 #include <optional>
 
+#include "app/calibrate.h"
 #include "app/fields.h"
 #include "core/error.h"
 
@@ -58,8 +59,9 @@ MeasuredRow row_of(const Head& head, const std::vector<std::string>& cells, cons
     } else if (name == "source") {
       row.source = cell;
     } else if (name == "calibrates") {
-      if (cell != "yes" && !cell.empty()) throw ScenarioError(place + ": calibrates: '" + cell + "' is neither yes nor empty");
-      row.calibrates = cell == "yes";
+      row.calibrates = cell;
+      if (cell != "yes" && !cell.empty() && !find_constant(cell))
+        throw ScenarioError(place + ": calibrates: '" + cell + "' is neither yes nor one of " + joined(constant_names()));
     } else if (!cell.empty()) {
       row.overrides.push_back(name + "=" + cell);
     }

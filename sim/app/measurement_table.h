@@ -17,7 +17,7 @@ struct MeasuredRow {
   std::vector<std::string> overrides;  ///< "model.layers=24": an empty cell overrides nothing
   double seconds = 0;
   std::string group, source;
-  bool calibrates = false;  ///< constants may be fitted to it; then it is not counted
+  std::string calibrates;  ///< the constant that may be fitted to it, or `yes` for any; where it is, the row is not counted
 };
 
 struct MeasurementTable {
@@ -32,7 +32,8 @@ struct MeasurementTable {
 
 /// Reads a table. Its head names the columns: keys of a scenario (`model.layers`), one of measured.step_seconds,
 /// measured.all_reduce_seconds, measured.reduce_scatter_seconds and measured.all_gather_seconds, and, if wanted, `group`, `source`
-/// and `calibrates` (yes, or empty). Lines that begin with # are comments. Throws ScenarioError, one line that names file and line.
+/// and `calibrates` (yes, the name of a constant, or empty). Lines that begin with # are comments. Throws ScenarioError, one line
+/// that names file and line.
 MeasurementTable read_measurements(const std::filesystem::path& file);
 
 /// The cells of one line of a CSV file; throws ScenarioError at `place` for a quote that is not closed.

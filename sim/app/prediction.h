@@ -17,7 +17,7 @@ struct Prediction {
   double attention_64 = 0, attention_128 = 0;  ///< the GPU's attention speeds, flop/s; 0: none
   std::int64_t bytes = 0;                      ///< of the collective's buffer, where one is measured
   int world = 1;
-  bool shards_parameters = false, is_multi_node = false;
+  bool shards_parameters = false;
 
   bool is_host_bound() const { return idle > 0.05; }
   /// A caching allocator frees and retries there, and steps take up to a third longer.

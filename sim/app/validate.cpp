@@ -43,15 +43,15 @@ struct Pool {
 };
 
 /// The rows that count, by pool.
-std::vector<Pool> pools_of(const MeasurementTable& table, const Protocol& protocol,
+std::vector<Pool> pools_of(const MeasurementTable& table, const Protocol& protocol, const std::vector<int>& marked,
                            const std::vector<const MeasuredRow*>& counted) {
   std::vector<Pool> pools;
   for (const MeasuredRow* row : counted) {
     const std::string name = pool_of(*row, protocol.calibrate_per);
     if (std::any_of(pools.begin(), pools.end(), [&](const Pool& pool) { return pool.name == name; })) continue;
     pools.push_back({name, {}, {}});
-    for (const MeasuredRow& each : table.rows)
-      if (each.calibrates && pool_of(each, protocol.calibrate_per) == name) pools.back().marked.push_back(each.number);
+    for (const int number : marked)
+      if (pool_of(table.row(number), protocol.calibrate_per) == name) pools.back().marked.push_back(number);
     if (pools.back().marked.empty())
       throw ScenarioError(table.file.string() + ": no row" + (name.empty() ? "" : " of the group '" + name + "'") +
                           " is marked for calibrating; write yes into its column calibrates, or do not calibrate");
@@ -92,14 +92,17 @@ void sum_up(Validation& validation, const MeasurementTable& table, const Protoco
 std::optional<Validation> validate(const MeasurementTable& table, const Protocol& protocol, const Registry& registry,
                                    const ValidationProgress& progress) {
   const bool calibrates = protocol.calibrate_per != Protocol::Per::nothing;
+  std::vector<int> marked;
+  if (calibrates) marked = marked_rows(table, protocol.fit);
   std::vector<const MeasuredRow*> counted;
   for (const MeasuredRow& row : table.rows)
-    if (row.number >= protocol.first && row.number <= protocol.last && !(calibrates && row.calibrates)) counted.push_back(&row);
+    if (row.number >= protocol.first && row.number <= protocol.last && std::count(marked.begin(), marked.end(), row.number) == 0)
+      counted.push_back(&row);
   if (counted.empty())
     throw ScenarioError(table.file.string() + ": no row is left to predict; check --rows and the column calibrates");
 
   std::vector<Pool> pools;
-  if (calibrates) pools = pools_of(table, protocol, counted);
+  if (calibrates) pools = pools_of(table, protocol, marked, counted);
   const int runs = int(pools.size() + counted.size());
   const auto calibrated = in_parallel(
       int(pools.size()),
@@ -133,7 +136,7 @@ std::optional<Validation> validate(const MeasurementTable& table, const Protocol
   if (interrupted()) return {};
 
   Validation validation;
-  validation.is_calibrated = calibrates;
+  validation.is_calibrated = calibrates, validation.measurand = table.measurand;
   for (std::size_t i = 0; i < counted.size(); ++i) {
     Prediction prediction;
     std::memcpy(&prediction, predicted[i].data(), sizeof prediction);

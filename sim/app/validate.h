@@ -39,6 +39,7 @@ struct Validation {
   std::vector<Group> groups;
   ErrorSummary overall, unflagged;  ///< all of them; those that are neither host-bound nor near the memory limit
   bool is_calibrated = false;
+  Measurand measurand = Measurand::step;
 
   bool misses(const Protocol& protocol) const { return protocol.max_mape && overall.mape > *protocol.max_mape; }
 };

@@ -30,27 +30,26 @@ std::string settings_of(const MeasuredRow& row) {
   return text.size() > 90 ? text.substr(0, 87) + "..." : text;
 }
 
-/// How far the real step may lie from the predicted one (public tables of others, predicted by the same formulas): the simulator
-/// errs on the fast side, so the upper side is wider.
+/// How far the real step may lie from the predicted one: what others' public tables came to, predicted by the same formulas. They
+/// err on the fast side, so the upper side is wider.
 std::string band_text(const Validation& validation) {
-  bool shards_all = true, is_multi_node = false;
+  if (validation.measurand != Measurand::step) return {};
+  bool shards_parameters = true;
   int host_bound = 0, near_limit = 0;
   for (const Validation::Row& row : validation.rows) {
-    shards_all = shards_all && row.prediction.shards_parameters;
-    is_multi_node = is_multi_node || row.prediction.is_multi_node;
+    shards_parameters = shards_parameters && row.prediction.shards_parameters;
     host_bound += row.prediction.is_host_bound(), near_limit += row.prediction.is_near_memory_limit();
   }
-  const char* band = shards_all                 ? (validation.is_calibrated ? "-5 to +5 %" : "-8 to +20 %")
+  const char* band = shards_parameters          ? (validation.is_calibrated ? "-5 to +5 %" : "-8 to +20 %")
                      : validation.is_calibrated ? "-12 to +12 %"
-                     : is_multi_node            ? "-5 to +45 %"
-                                                : "-8 to +20 %";
-  std::string text = std::string("Another run of this kind is to be expected at ") + band + " of the predicted time";
-  text += validation.is_calibrated ? " (calibrated).\n" : " (not calibrated).\n";
+                                                : "-8 to +20 % on one node, -5 to +45 % on several";
+  std::string text = std::string("\nThe real step of another scenario like these: ") + band + " of the predicted one";
+  text += validation.is_calibrated ? ", calibrated.\n" : ", not calibrated.\n";
   if (host_bound > 0)
-    text += format("H: %d host-bound rows, the GPU waits for its host in more than 5 %% of the step.\n", host_bound);
+    text +=
+        format("H: %d rows in which the GPU waits for its host in more than 5 %% of the step; expect more scatter.\n", host_bound);
   if (near_limit > 0)
-    text += format("M: %d rows near the memory limit (model states above 60 %% of it): expect them slower.\n",
-                   near_limit);
+    text += format("M: %d rows whose model states take more than 60 %% of the memory; expect them slower.\n", near_limit);
   return text;
 }
 
@@ -94,7 +93,7 @@ std::string summary_text(const Validation& validation) {
   }
   text += summary_line("all", validation.overall) + "\n";
   if (validation.unflagged.n < validation.overall.n) text += summary_line("without H and M", validation.unflagged) + "\n";
-  return text + "\n" + band_text(validation);
+  return text + band_text(validation);
 }
 
 std::string json_text(const std::vector<std::pair<std::string, Validation>>& validations) {

@@ -18,7 +18,7 @@ TEST_CASE("a row sets its cells on the base scenario, and an empty cell sets not
   CHECK(table.base == tables.folder() / "base.yaml");
   CHECK(table.rows[0].overrides == std::vector<std::string>{"model.layers=4", "model.recompute={every: 2, early_stop: off}"});
   CHECK(table.rows[0].source == "a \"b\", c");
-  CHECK(table.rows[0].calibrates);
+  CHECK(table.rows[0].calibrates == "yes");
   CHECK(table.rows[1].overrides == std::vector<std::string>{"model.layers=2", "batch.micro=8"});
   CHECK(table.rows[1].place == (tables.folder() / "base.csv").string() + ":5");
   CHECK(table.rows[1].number == 2);
@@ -38,7 +38,7 @@ TEST_CASE("a table that is wrong is refused with its line") {
               .find("is not a positive number of seconds") != std::string::npos);
   CHECK(tables.refusal("world,measured.step_seconds\n\"2,1\n") == "base.csv:2: a quote is not closed; a cell ends on its line");
   CHECK(tables.refusal("world,calibrates,measured.step_seconds\n2,maybe,1\n") ==
-        "base.csv:2: calibrates: 'maybe' is neither yes nor empty");
+        "base.csv:2: calibrates: 'maybe' is neither yes nor one of gemm_efficiency, attention_flops, launch_seconds");
   CHECK(tables.refusal("# nothing\n") == "base.csv: holds no rows");
 }
 
