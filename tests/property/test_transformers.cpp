@@ -1,6 +1,9 @@
 // Transformers under every scheme: the same bits everywhere, and seconds and bytes that do not know how thin the arithmetic is.
 #include <doctest/doctest.h>
 
+#include <cmath>
+
+#include "app/metrics.h"
 #include "app/scenario_model.h"
 #include "runs.h"
 
@@ -144,4 +147,47 @@ TEST_CASE("a tied embedding is gathered for both of its turns and reduced once, 
   CHECK(sent("zero3") == 3 * all + 2 * root);
   s.knobs.units = {Cut::Kind::whole, 0};
   CHECK(sent("zero3") == doctest::Approx(3 * all).epsilon(0.001));  // one unit, one turn
+}
+
+TEST_CASE("a text of a megabyte, bytes as tokens, gives dp and zero3 one loss curve on eight ranks, and is learned") {
+  const Scratch scratch;
+  std::string text;
+  for (std::uint32_t state = 1; text.size() < 1'100'000; state = state * 1664525u + 1013904223u) {
+    const char* words[] = {"the ", "band ", "of ", "a ", "unit ", "is\n", "\xc3\xa9t\xc3\xa9 ", "sharded; "};
+    text += words[state >> 29];
+  }
+  scratch.write("text.txt", text);
+  Scenario s = small_transformer(Family::gpt2, true);
+  s.world = 8, s.steps = 30, s.micro_batch = 2;
+  s.transformer->shape.vocab = 256, s.transformer->shape.positions = s.transformer->sequence = 16;
+  s.data.text = scratch / "text.txt";
+  const SchemeResult dp = run(s, "dp"), zero3 = run(s, "zero3");
+  for (std::size_t rank = 0; rank < dp.ranks.size(); ++rank) CHECK(dp.ranks[rank].losses == zero3.ranks[rank].losses);
+  CHECK(dp.theta == zero3.theta);
+  CHECK(dp.ranks[0].losses.front() > 5.f);  // about ln 256
+  CHECK(dp.ranks[0].losses.back() < 3.5f);
+}
+
+TEST_CASE("a seeded language is learned almost to its entropy, and not below it by more than three standard errors") {
+  Scenario s = small_transformer(Family::llama, false);
+  s.world = 4, s.steps = 300, s.micro_batch = 4, s.knobs.clip = 1;
+  s.transformer->shape = {.family = Family::llama,
+                          .layers = 1,
+                          .hidden = 32,
+                          .heads = 2,
+                          .kv_heads = 1,
+                          .head_dim = 16,
+                          .ffn = 64,
+                          .vocab = 32,
+                          .positions = 16,
+                          .tied = false,
+                          .biases = false};
+  s.transformer->sequence = 16;
+  s.knobs.schedule = {.warmup = 20, .decay_steps = 300, .floor = 0.02};
+  const formats::Figures figures = measure(s, run(s, "zero1"));
+  REQUIRE(figures.entropy);
+  CHECK(*figures.entropy == doctest::Approx(1.75 * std::log(2)).epsilon(1e-12));
+  CHECK(figures.loss_last_tenth() < 1.04 * *figures.entropy);
+  CHECK(figures.loss_last_tenth() > *figures.entropy - 3 * figures.loss_deviation);
+  CHECK(figures.losses.front() > 2.5 * *figures.entropy);
 }
