@@ -21,8 +21,8 @@ double figure(const Figures& f, const std::string& key) {
   if (key == "model_state_peak_bytes") return double(f.model_state_peak_bytes.max);
   if (key == "peak_bytes") return double(f.peak_bytes.max);
   if (key == "reserved_bytes") return double(f.allocator.emulated ? f.reserved_bytes.max : f.peak_bytes.max);
-  if (key == "allocated_peak_bytes") return f.allocator.emulated ? double(f.allocated_peak_bytes.max) : NAN;
-  if (key == "outside_bytes") return f.outside_bytes.empty() ? NAN : double(f.outside_bytes.max);
+  if (key == "allocated_peak_bytes") return double(f.allocator.emulated ? f.allocated_peak_bytes.max : f.peak_bytes.max);
+  if (key == "outside_bytes") return f.outside_bytes.empty() ? 0 : double(f.outside_bytes.max);
   if (key == "step_seconds") return f.step_seconds.max;
   if (key == "compute_seconds") return f.compute_seconds.max;
   if (key == "exposed_comm_seconds") return f.exposed_comm_seconds.max;
