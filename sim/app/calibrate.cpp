@@ -63,7 +63,7 @@ class Solver {
   Calibration solve(const std::vector<Constant>& fit) const { return solve(fit, rows_); }
   /// From one row alone.
   Calibration efficiency(const MeasuredRow* row) const {
-    const Calibration alone = solve({Constant::gemm_efficiency}, {row});
+    Calibration alone = solve({Constant::gemm_efficiency}, {row});
     refuse_unreachable(*row, alone);
     return alone;
   }
@@ -73,6 +73,7 @@ class Solver {
   Calibration solve(const std::vector<Constant>& fit, const std::vector<const MeasuredRow*>& rows) const {
     std::vector<double> measured;
     std::vector<Unknown> unknowns;
+    measured.reserve(rows.size()), unknowns.reserve(fit.size());
     for (const MeasuredRow* row : rows) measured.push_back(row->seconds);
     for (const Constant constant : fit) unknowns.push_back(unknown_of(constant));
     const Fit found = least_errors(
@@ -80,6 +81,7 @@ class Solver {
           std::vector<std::string> overrides = more_;
           for (const std::string& each : settings(fit, values).overrides()) overrides.push_back(each);
           std::vector<double> seconds;
+          seconds.reserve(rows.size());
           for (const MeasuredRow* row : rows) seconds.push_back(predict(table_, *row, overrides, registry_).seconds);
           return seconds;
         },
@@ -216,7 +218,7 @@ Calibration calibrate(const MeasurementTable& table, const std::vector<int>& row
   const bool only_efficiency = fit == std::vector{Constant::gemm_efficiency};
   if (only_efficiency && rows.size() == 1) return solver.efficiency(&table.row(rows[0]));
   if (only_efficiency) check_agreement(table, solver);
-  const Calibration calibration = solver.solve(fit);
+  Calibration calibration = solver.solve(fit);
   double worst = 0;
   for (const double error : calibration.errors) worst = std::max(worst, std::abs(error));
   if (rows.size() == fit.size() && worst > reproduced) {

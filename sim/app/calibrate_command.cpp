@@ -15,7 +15,7 @@
 namespace shardsim {
 namespace {
 
-struct Options {
+struct CalibrateOptions {
   std::string table, scenario, output;
   bool collectives = false;
   std::vector<int> rows;
@@ -23,7 +23,7 @@ struct Options {
 };
 
 /// The rows that were named, or those that the table marks.
-std::vector<int> rows_of(const Options& options, const MeasurementTable& table, const std::vector<Constant>& fit) {
+std::vector<int> rows_of(const CalibrateOptions& options, const MeasurementTable& table, const std::vector<Constant>& fit) {
   return options.rows.empty() ? marked_rows(table, fit) : options.rows;
 }
 
@@ -67,7 +67,7 @@ void write(const std::string& file, const std::string& text) {
   throw ScenarioError(file + ": cannot be written");
 }
 
-int calibrate_from(const Options& options, const Registry& registry) {
+int calibrate_from(const CalibrateOptions& options, const Registry& registry) {
   MeasurementTable table = read_measurements(options.table);
   if (!options.scenario.empty()) table.base = options.scenario;
   std::vector<Constant> fit;
@@ -96,7 +96,7 @@ int calibrate_from(const Options& options, const Registry& registry) {
 
 std::function<int(const Registry&)> add_calibrate_command(CLI::App& app) {
   CLI::App* command = app.add_subcommand("calibrate", "Solve for the constants with which the simulator reproduces measured rows");
-  const auto options = std::make_shared<Options>();
+  const auto options = std::make_shared<CalibrateOptions>();
   command->add_option("TABLE", options->table, "CSV file of measurements")->required();
   command
       ->add_option("--row", options->rows, "A row to reproduce, from 1; may be repeated (default: the rows that the table marks)")

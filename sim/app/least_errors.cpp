@@ -58,7 +58,7 @@ Vector newton_step(const std::vector<Vector>& slopes, const Vector& errors, cons
         for (std::size_t j = 0; j < n; ++j) a[i][j] += held[i] || held[j] ? 0 : slopes[i][row] * slopes[j][row];
       }
     }
-    const Vector step = solved(a, b);
+    Vector step = solved(a, b);
     bool changed = false;
     for (std::size_t i = 0; i < n; ++i) {
       const bool leaves = (at[i] <= unknowns[i].low && step[i] < 0) || (at[i] >= unknowns[i].high && step[i] > 0);

@@ -49,10 +49,12 @@ MeasuredRow row_of(const Head& head, const std::vector<std::string>& cells, cons
   row.place = place;
   for (std::size_t i = 0; i < cells.size(); ++i) {
     const std::string &name = head.names[i], &cell = cells[i];
+    const auto refuse = [&](const std::string& what) {
+      throw ScenarioError(std::string(place).append(": ").append(name).append(": '").append(cell).append("' ").append(what));
+    };
     if (i == head.measured) {
       const std::optional<double> seconds = number_in(cell);
-      if (!seconds || !(*seconds > 0))
-        throw ScenarioError(place + ": " + name + ": '" + cell + "' is not a positive number of seconds");
+      if (!seconds || !(*seconds > 0)) refuse("is not a positive number of seconds");
       row.seconds = *seconds;
     } else if (name == "group") {
       row.group = cell;
@@ -60,10 +62,9 @@ MeasuredRow row_of(const Head& head, const std::vector<std::string>& cells, cons
       row.source = cell;
     } else if (name == "calibrates") {
       row.calibrates = cell;
-      if (cell != "yes" && !cell.empty() && !find_constant(cell))
-        throw ScenarioError(place + ": calibrates: '" + cell + "' is neither yes nor one of " + joined(constant_names()));
+      if (cell != "yes" && !cell.empty() && !find_constant(cell)) refuse("is neither yes nor one of " + joined(constant_names()));
     } else if (!cell.empty()) {
-      row.overrides.push_back(name + "=" + cell);
+      row.overrides.push_back(std::string(name).append("=").append(cell));
     }
   }
   return row;

@@ -44,7 +44,7 @@ Scenario scenario_of(const MeasurementTable& table, const MeasuredRow& row, cons
 
 SchemeResult run_of(const Scenario& scenario, const MeasuredRow& row, const Registry& registry) {
   try {
-    return run_scheme(scenario, TrainingSet(scenario), *registry.find(scenario.schemes[0]));
+    return run_scheme(scenario, TrainingSet(scenario), scenario.schemes[0]);
   } catch (const ScenarioError& error) {
     throw ScenarioError(placed(error.what(), row));
   } catch (const IllegalStep& error) {

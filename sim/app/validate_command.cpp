@@ -4,6 +4,8 @@
 #include <unistd.h>
 
 #include <CLI/CLI.hpp>
+#include <algorithm>
+#include <cmath>
 #include <cstdio>
 #include <iostream>
 #include <memory>
@@ -82,6 +84,21 @@ int validate_one(const Options& options, const Registry& registry) {
   return missed;
 }
 
+/// The groups of steps; of the many of collectives, the worst.
+std::string groups_text(const Validation& validation) {
+  const std::vector<Validation::Group>& groups = validation.groups;
+  std::string text;
+  if (groups.size() < 2) return text;
+  if (validation.measurand == Measurand::step) {
+    for (const Validation::Group& group : groups) text += summary_line("  " + group.name, group.errors) + "\n";
+    return text;
+  }
+  const auto worst = std::max_element(groups.begin(), groups.end(), [](const Validation::Group& a, const Validation::Group& b) {
+    return a.errors.mape < b.errors.mape;
+  });
+  return summary_line(" worst: " + worst->name, worst->errors) + "\n";
+}
+
 /// One line per protocol and group, then the targets that were missed.
 int validate_all(const Options& options, const Registry& registry) {
   std::string text = summary_head() + "\n", misses;
@@ -98,11 +115,9 @@ int validate_all(const Options& options, const Registry& registry) {
       text += summary_line(protocol.name, validation->overall);
       if (protocol.max_mape)
         text += "  " + std::string(validation->misses(protocol) ? "MISSES " : "within ") +
-                std::to_string(int(100 * *protocol.max_mape + 0.5)) + "%";
+                std::to_string(std::lround(100 * *protocol.max_mape)) + "%";
       text += "\n";
-      if (validation->groups.size() <= 6)
-        for (const Validation::Group& group : validation->groups)
-          if (!group.name.empty()) text += summary_line("  " + group.name, group.errors) + "\n";
+      text += groups_text(*validation);
       if (validation->misses(protocol)) misses += miss(protocol.name, *validation, protocol);
       validations.emplace_back(protocol.name, *validation);
     }

@@ -118,11 +118,13 @@ std::vector<std::string> in_parallel(int n, const std::function<std::string(int)
   SharedCounter next;
   Answers answers{std::vector<std::string>(std::size_t(n)), std::vector<Kind>(std::size_t(n), answer)};
   std::vector<Worker> workers;
+  workers.reserve(std::size_t(n));
   const int cores = std::max(1, int(std::thread::hardware_concurrency()));
   for (int i = 0; i < std::min(n, cores); ++i)
     workers.push_back(started(workers, [&](int descriptor) { work(descriptor, n, task, *next.get()); }));
   for (std::size_t open = workers.size(); open > 0;) {
     std::vector<pollfd> ready;
+    ready.reserve(workers.size());
     for (const Worker& worker : workers) ready.push_back({worker.descriptor, POLLIN, 0});  // poll passes over closed ones: -1
     if (poll(ready.data(), ready.size(), -1) < 0) {
       if (errno == EINTR && interrupted())
