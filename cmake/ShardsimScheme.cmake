@@ -16,11 +16,13 @@ function(shardsim_interface result folder)
   set(${result} shardsim-interface-${hash} PARENT_SCOPE)
 endfunction()
 
-# shardsim_add_scheme(<name> <Class> <header> "<summary>" [MODULE])
+# shardsim_add_scheme(<name> <Class> <header> "<summary>" [WITH_OPTIONS] [MODULE])
 # Adds a scheme to the built-in ones; its header's text becomes part of the program. With MODULE: makes lib<name>.so of it instead,
-# for `shardsim run --plugin`. The header is relative to the current folder. Reads SHARDSIM_INTERFACE and SHARDSIM_INCLUDE_DIRS.
+# for `shardsim run --plugin`. The header is relative to the current folder. WITH_OPTIONS: the class has a public
+# `static std::vector<Option> options()` and the constructor `explicit Class(const Options&)`. Reads SHARDSIM_INTERFACE and
+# SHARDSIM_INCLUDE_DIRS.
 function(shardsim_add_scheme name class header summary)
-  cmake_parse_arguments(PARSE_ARGV 4 arg "MODULE" "" "")
+  cmake_parse_arguments(PARSE_ARGV 4 arg "WITH_OPTIONS;MODULE" "" "")
   if(arg_UNPARSED_ARGUMENTS)
     message(FATAL_ERROR "shardsim_add_scheme(${name}): does not know ${arg_UNPARSED_ARGUMENTS}; is the summary in quotes?")
   elseif(NOT name MATCHES "^[a-z][a-z0-9_]*$")
@@ -34,11 +36,16 @@ function(shardsim_add_scheme name class header summary)
   set(source "R\"scheme(${source})scheme\"")
   string(REPLACE "\\" "\\\\" summary "${summary}")
   string(REPLACE "\"" "\\\"" summary "${summary}")
-  set(make "[]() -> std::unique_ptr<Scheme> { return std::make_unique<${class}>(); }")
+  set(options "std::vector<Option>()")
+  set(make "[](const Options&) -> std::unique_ptr<Scheme> { return std::make_unique<${class}>(); }")
+  if(arg_WITH_OPTIONS)
+    set(options "${class}::options()")
+    set(make "[](const Options& options) -> std::unique_ptr<Scheme> { return std::make_unique<${class}>(options); }")
+  endif()
   if(NOT arg_MODULE)
     set_property(GLOBAL APPEND_STRING PROPERTY shardsim_scheme_includes "#include \"${header}\"\n")
     set_property(GLOBAL APPEND_STRING PROPERTY shardsim_scheme_entries
-      "  registry.add({\"${name}\", \"${summary}\", ${source},\n                ${make}});\n")
+      "  registry.add({\"${name}\", \"${summary}\", ${source},\n                ${make}, ${options}});\n")
     return()
   endif()
 
@@ -51,7 +58,8 @@ namespace shardsim {
 
 extern \"C\" const SchemePlugin* shardsim_scheme_plugin() {
   static const SchemePlugin plugin{\"@SHARDSIM_INTERFACE@\", \"@name@\", \"@summary@\", @source@,
-                                   @make@};
+                                   @make@,
+                                   [] { return @options@; }};
   return &plugin;
 }
 

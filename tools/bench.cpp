@@ -98,7 +98,7 @@ struct Training {
     std::vector<float> theta0(numerics ? std::size_t(layers) * width * (width + 1) : 0, 0.01f);
     Rank rank{device, fabric, model, knobs, theta0, "zero3", device.rank(), world};
     const Registry schemes = built_in_schemes();
-    const std::unique_ptr<Scheme> scheme = schemes.find("zero3")->make();
+    const std::unique_ptr<Scheme> scheme = SchemeChoice(*schemes.find("zero3")).make();
     scheme->bind(rank);
     StepReport report;
     for (int step = 0; step < steps; ++step) scheme->run_step(step, report);

@@ -1,8 +1,11 @@
 // Explain: the text about schemes.
 #include "app/explain.h"
 
+#include <stdexcept>
+
 #include "app/explain_pair.h"
 #include "app/table.h"
+#include "app/yaml_reader.h"
 #include "core/formulas.h"
 #include "models/transformer_shape.h"
 
@@ -11,6 +14,16 @@ namespace {
 
 std::string padded(const std::string& text, std::size_t columns) {
   return text + std::string(text.size() < columns ? columns - text.size() : 1, ' ');
+}
+
+std::string options_text(const Options& options) {
+  std::string text = options.declared().empty() ? "" : "Options:\n";
+  for (const Option& option : options.declared()) {
+    const std::string& value = options.text(option.name);
+    text += "  " + option.name + ": " + value + (value == option.standard ? "" : ", not the default " + option.standard) + "; " +
+            option.range() + "\n      " + option.about + "\n";
+  }
+  return text.empty() ? "" : text + "\n";
 }
 
 std::string flags(ShardSet shard) {
@@ -64,10 +77,42 @@ std::string verbs(const std::string& text_of_class) {
 
 }  // namespace
 
-std::string explain_scheme(const SchemeEntry& entry, const Registry& registry) {
-  const ShardSet shard = entry.make()->shard();
-  return entry.name + ": " + entry.summary + "\n\n" + flags(shard) + "\n" + closed_forms(shard) + "\n" + consequences(entry) +
-         "\n" + verbs(class_text(entry, registry)) + "\n" + class_text(entry, registry);
+std::string explain_scheme(const SchemeChoice& choice, const Registry& registry) {
+  const ShardSet shard = choice.make()->shard();
+  const std::string code = class_text(choice.entry, registry);
+  return choice.label + ": " + choice.entry.summary + "\n\n" + options_text(choice.options) + flags(shard) + "\n" +
+         closed_forms(shard) + "\n" + consequences(choice) + "\n" + verbs(code) + "\n" + code;
+}
+
+std::vector<SchemeChoice> schemes_in(const std::vector<std::string>& words, const Registry& registry) {
+  std::vector<SchemeChoice> choices;
+  for (std::size_t i = 0; i < words.size();) {
+    const SchemeEntry* entry = registry.find(words[i]);
+    if (!entry) {
+      std::string known;
+      for (const SchemeEntry& each : registry.entries()) known += (known.empty() ? "" : ", ") + each.name;
+      throw ScenarioError("there is no scheme " + quoted(words[i]) + "; known schemes: " + known + "; or load it with --plugin");
+    }
+    Options options(entry->options);
+    for (++i; i < words.size() && words[i].starts_with("--"); ++i) {
+      const std::size_t equals = words[i].find('=');
+      const std::string name = words[i].substr(2, equals - 2);
+      if (equals == std::string::npos && i + 1 == words.size() && options.find(name))
+        throw ScenarioError(entry->name + ": --" + name + ": has no value; write --" + name + " " + options.text(name));
+      try {
+        options.set(name, equals != std::string::npos ? words[i].substr(equals + 1) : i + 1 < words.size() ? words[++i] : "");
+      } catch (const std::invalid_argument& error) {
+        throw ScenarioError(entry->name + ": --" + name + ": " + error.what());
+      }
+    }
+    choices.push_back({*entry, options});
+    try {
+      choices.back().make();
+    } catch (const std::invalid_argument& error) {
+      throw ScenarioError(choices.back().label + ": " + error.what());
+    }
+  }
+  return choices;
 }
 
 std::string list_schemes(const Registry& registry) {

@@ -42,10 +42,10 @@ struct Row {
   std::string name, formula, simulated;
 };
 
-std::vector<Row> rows_of(const SchemeEntry& entry) {
+std::vector<Row> rows_of(const SchemeChoice& choice) {
   std::vector<Row> rows;
   for (const int accumulation : {1, 2, 4}) {
-    const Trial trial = try_out(entry, accumulation);
+    const Trial trial = try_out(choice, accumulation);
     const auto& [scenario, result, figures] = trial;
     const Precision& precision = scenario.knobs.precision;
     rows.push_back({"traffic, " + std::to_string(accumulation) + " micro-batch" + (accumulation > 1 ? "es" : ""),
@@ -77,17 +77,17 @@ std::string class_text(const SchemeEntry& entry, const Registry& registry) {
   return text;
 }
 
-std::string consequences(const SchemeEntry& entry) {
+std::string consequences(const SchemeChoice& choice) {
   std::string text = "Consequences for " + trial_words() + ":\n" + cell("", 27) + cell("formula", 10) + "simulated\n";
-  for (const Row& row : rows_of(entry)) text += "  " + cell(row.name, 25) + cell(row.formula, 10) + row.simulated + "\n";
+  for (const Row& row : rows_of(choice)) text += "  " + cell(row.name, 25) + cell(row.formula, 10) + row.simulated + "\n";
   return text + "Traffic in units of P(N-1)/N per step; resident and peak in bytes per parameter.\n";
 }
 
-std::string explain_pair(const SchemeEntry& a, const SchemeEntry& b, const Registry& registry) {
-  std::string text = "--- " + a.name + ": " + a.summary + "\n+++ " + b.name + ": " + b.summary + "\n\n";
-  text += diff(lines_of(class_text(a, registry)), lines_of(class_text(b, registry))) + "\n";
+std::string explain_pair(const SchemeChoice& a, const SchemeChoice& b, const Registry& registry) {
+  std::string text = "--- " + a.label + ": " + a.entry.summary + "\n+++ " + b.label + ": " + b.entry.summary + "\n\n";
+  text += diff(lines_of(class_text(a.entry, registry)), lines_of(class_text(b.entry, registry))) + "\n";
   const std::vector<Row> first = rows_of(a), second = rows_of(b);
-  text += "Consequences for " + trial_words() + ":\n" + cell("", 27) + cell(a.name, 22) + b.name + "\n" + cell("", 27) +
+  text += "Consequences for " + trial_words() + ":\n" + cell("", 27) + cell(a.label, 22) + b.label + "\n" + cell("", 27) +
           cell("formula | simulated", 22) + "formula | simulated\n";
   for (std::size_t i = 0; i < first.size(); ++i)
     text += "  " + cell(first[i].name, 25) + cell(first[i].formula + " | " + first[i].simulated, 22) + second[i].formula + " | " +

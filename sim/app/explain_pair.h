@@ -8,12 +8,12 @@ namespace shardsim {
 
 /// The classes line by line (- only the first, + only the second), then flags, traffic, resident and peak side by side, as formula
 /// and as simulated.
-std::string explain_pair(const SchemeEntry& a, const SchemeEntry& b, const Registry&);
+std::string explain_pair(const SchemeChoice& a, const SchemeChoice& b, const Registry&);
 
 /// The text of a scheme's class; where it inherits its step(), with the class that it inherits it from in front.
 std::string class_text(const SchemeEntry&, const Registry&);
 
 /// Closed form and simulated, for one, two and four micro-batches: traffic, resident and model-state peak.
-std::string consequences(const SchemeEntry&);
+std::string consequences(const SchemeChoice&);
 
 }  // namespace shardsim

@@ -7,6 +7,7 @@
 
 #include "app/run.h"
 #include "app/scenario.h"
+#include "app/scenario_schemes.h"
 #include "app/table.h"
 #include "app/yaml_reader.h"
 #include "core/error.h"
@@ -14,11 +15,11 @@
 namespace shardsim {
 namespace {
 
-const std::string& scheme_of(const Scenario& scenario, const std::string& wanted) {
+const SchemeChoice& scheme_of(const Scenario& scenario, const std::string& wanted) {
   if (wanted.empty()) return scenario.schemes.front();
-  const auto found = std::find(scenario.schemes.begin(), scenario.schemes.end(), wanted);
-  if (found != scenario.schemes.end()) return *found;
-  throw ScenarioError("--scheme " + wanted + ": " + scenario.file.string() + " does not run it; add it to its schemes");
+  if (const SchemeChoice* found = find_choice(scenario.schemes, wanted)) return *found;
+  throw ScenarioError("--scheme " + wanted + ": " + scenario.file.string() + " does not run it; it runs " +
+                      labels(scenario.schemes));
 }
 
 std::string percent(double share) {
@@ -41,8 +42,8 @@ std::string explain_run(const ExplainRunOptions& options, const Registry& regist
   for (const char* ours : {"numerics=off", "steps=1", "backend=simgrid"}) overrides.push_back(ours);
   Scenario scenario = read_scenario(options.scenario, overrides, registry);
   scenario.notes_prices = true;
-  const std::string& scheme = scheme_of(scenario, options.scheme);
-  const SchemeResult result = run_scheme(scenario, TrainingSet(scenario), *registry.find(scheme));
+  const SchemeChoice& scheme = scheme_of(scenario, options.scheme);
+  const SchemeResult result = run_scheme(scenario, TrainingSet(scenario), scheme);
 
   std::vector<cost::PriceNote> notes = result.notes;
   std::set<std::string> names;
@@ -61,8 +62,8 @@ std::string explain_run(const ExplainRunOptions& options, const Registry& regist
   for (const cost::PriceNote& note : notes) all += note.seconds;
   const RankResult& rank = result.ranks.front();
   const double step = rank.step_end.empty() ? 0 : rank.step_end.back() - rank.step_begin.front();
-  std::string text = scenario.name + ", " + scheme + ": a step of " + time_text(step) + "; rank 0 is charged " + time_text(all) +
-                     " in " + std::to_string(notes.size()) + " kinds of operations" +
+  std::string text = scenario.name + ", " + scheme.label + ": a step of " + time_text(step) + "; rank 0 is charged " +
+                     time_text(all) + " in " + std::to_string(notes.size()) + " kinds of operations" +
                      (options.only.empty() ? "" : " (" + options.only + " only)") +
                      ", which overlap where they are on different streams.\nShare, time = count x each, in whose name, and how:\n";
   const std::size_t shown = options.top > 0 ? std::min(notes.size(), std::size_t(options.top)) : notes.size();

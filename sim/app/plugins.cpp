@@ -81,7 +81,7 @@ bool is_name(std::string_view text) {
 void try_to_construct(const std::string& file, const SchemePlugin& plugin) {
   const std::string what = file + ": scheme '" + plugin.name + "' cannot be constructed: ";
   try {
-    const std::unique_ptr<Scheme> scheme = plugin.make();
+    const std::unique_ptr<Scheme> scheme = plugin.make(Options(plugin.options()));
     if (!scheme) throw IllegalStep("it makes nothing");
     scheme->shard();
   } catch (const std::exception& error) {
@@ -103,7 +103,7 @@ void load_plugins(const std::vector<std::string>& files, Registry& registry) {
       refuse(file, "two schemes are called '" + name + "', the other is " +
                        (loaded.count(name) ? "in " + loaded[name] : "built in") + "; rename one");
     try_to_construct(file, plugin);
-    registry.add({name, plugin.summary, plugin.source, plugin.make});
+    registry.add({name, plugin.summary, plugin.source, plugin.make, plugin.options()});
     loaded[name] = file;
   }
 }

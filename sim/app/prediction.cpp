@@ -42,7 +42,7 @@ Scenario scenario_of(const MeasurementTable& table, const MeasuredRow& row, cons
   }
 }
 
-SchemeResult run_of(const Scenario& scenario, const MeasuredRow& row, const Registry& registry) {
+SchemeResult run_of(const Scenario& scenario, const MeasuredRow& row) {
   try {
     return run_scheme(scenario, TrainingSet(scenario), scenario.schemes[0]);
   } catch (const ScenarioError& error) {
@@ -81,7 +81,7 @@ Prediction predict(const MeasurementTable& table, const MeasuredRow& row, const 
   Scenario scenario = scenario_of(table, row, more, registry);
   const int micro_batches = scenario.knobs.accumulation;
   scenario.knobs.accumulation = std::min(micro_batches, settled);
-  const SchemeResult result = run_of(scenario, row, registry);
+  const SchemeResult result = run_of(scenario, row);
   const formats::Figures figures = measure(scenario, result);
   Prediction prediction;
   prediction.world = result.world;
@@ -99,7 +99,7 @@ Prediction predict(const MeasurementTable& table, const MeasuredRow& row, const 
   prediction.seconds = step;
   if (micro_batches <= settled) return prediction;
   scenario.knobs.accumulation = settled - 1;
-  const double before = step_seconds(scenario, run_of(scenario, row, registry));
+  const double before = step_seconds(scenario, run_of(scenario, row));
   prediction.seconds = before + (micro_batches - (settled - 1)) * (step - before);
   return prediction;
 }
@@ -107,7 +107,7 @@ Prediction predict(const MeasurementTable& table, const MeasuredRow& row, const 
 double run_whole(const MeasurementTable& table, const MeasuredRow& row, const std::vector<std::string>& more,
                  const Registry& registry) {
   const Scenario scenario = scenario_of(table, row, more, registry);
-  return step_seconds(scenario, run_of(scenario, row, registry));
+  return step_seconds(scenario, run_of(scenario, row));
 }
 
 }  // namespace shardsim

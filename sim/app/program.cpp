@@ -78,8 +78,8 @@ int run(const RunOptions& options, const Registry& registry) {
   std::vector<formats::Figures> figures;
   ProgressLine progress(options.quiet);
   bool stopped = false;
-  for (const std::string& name : scenario.schemes) {
-    SchemeResult result = run_scheme(scenario, set, *registry.find(name), progress.for_scheme(name));
+  for (const SchemeChoice& choice : scenario.schemes) {
+    SchemeResult result = run_scheme(scenario, set, choice, progress.for_scheme(choice.label));
     progress.clear();
     stopped = result.interrupted || interrupted();
     if (result.steps > 0) {
@@ -107,21 +107,15 @@ int run(const RunOptions& options, const Registry& registry) {
   return misses.empty() ? fine : missed;
 }
 
-const SchemeEntry& known(const std::string& scheme, const Registry& registry) {
-  if (const SchemeEntry* entry = registry.find(scheme)) return *entry;
-  std::string all;
-  for (const SchemeEntry& each : registry.entries()) all += (all.empty() ? "" : ", ") + each.name;
-  throw ScenarioError("there is no scheme " + quoted(scheme) + "; known schemes: " + all + "; or load it with --plugin");
-}
-
-int explain(const std::vector<std::string>& schemes, ExplainRunOptions of_run, const Registry& registry) {
-  if (schemes.size() == 1 && !registry.find(schemes[0]) && std::filesystem::exists(schemes[0])) {
-    of_run.scenario = schemes[0];
+int explain(const std::vector<std::string>& words, ExplainRunOptions of_run, const Registry& registry) {
+  if (words.size() == 1 && !registry.find(words[0]) && std::filesystem::exists(words[0])) {
+    of_run.scenario = words[0];
     std::cout << explain_run(of_run, registry);
     return fine;
   }
-  const SchemeEntry& first = known(schemes[0], registry);
-  std::cout << (schemes.size() == 1 ? explain_scheme(first, registry) : explain_pair(first, known(schemes[1], registry), registry));
+  const std::vector<SchemeChoice> schemes = schemes_in(words, registry);
+  if (schemes.empty() || schemes.size() > 2) throw ScenarioError("explain: takes one or two schemes, or a scenario");
+  std::cout << (schemes.size() == 1 ? explain_scheme(schemes[0], registry) : explain_pair(schemes[0], schemes[1], registry));
   return fine;
 }
 
@@ -155,11 +149,11 @@ int run_program(int argc, const char* const* argv, const Registry& built_in) {
   run_command->add_flag("--json", options.json, "Print summary.json instead of the table");
 
   std::string listed;
-  std::vector<std::string> explained;
   std::vector<std::string> plugins;
   CLI::App* explain_command = app.add_subcommand(
       "explain", "Show what a scheme keeps, moves and does; of two, the difference; of a scenario, the price of every operation");
-  explain_command->add_option("SCHEME|SCENARIO", explained)->required()->expected(1, 2);
+  explain_command->allow_extras();  // schemes with their options, in order; or a scenario
+  explain_command->footer("SCHEME [--option VALUE]... [SCHEME [--option VALUE]...], or SCENARIO");
   ExplainRunOptions run_explained;
   explain_command->add_option("--scheme", run_explained.scheme, "Of a scenario: which scheme (default: its first)");
   explain_command->add_option("--only", run_explained.only, "Of a scenario: one op, collective or verb, as in --only matmul");
@@ -192,7 +186,7 @@ int run_program(int argc, const char* const* argv, const Registry& built_in) {
     if (app.got_subcommand("platform")) return write_platform(), fine;
     if (app.got_subcommand("validate")) return validate(registry);
     if (app.got_subcommand("calibrate")) return calibrate(registry);
-    return explain_command->parsed() ? explain(explained, run_explained, registry) : list(listed, registry);
+    return explain_command->parsed() ? explain(explain_command->remaining(), run_explained, registry) : list(listed, registry);
   } catch (const ScenarioError& error) {
     std::cerr << error.what() << "\n";
     return wrong_input;

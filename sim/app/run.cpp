@@ -46,7 +46,7 @@ class StopAt {
 /// What the ranks of a run share, and what each leaves behind.
 struct Ranks {
   const Scenario& scenario;
-  const SchemeEntry& entry;
+  const SchemeChoice& choice;
   const Progress& progress;
   const TrainingSet& set;
   StopAt stop;
@@ -67,8 +67,8 @@ void train(Ranks& ranks, Device& device, Fabric& fabric) {
   const Scenario& scenario = ranks.scenario;
   Ranks::Own& own = ranks.own[device.rank()];
   const std::unique_ptr<Model> model = ranks.set.model(device, device.rank());
-  const std::unique_ptr<Scheme> scheme = ranks.entry.make();
-  Rank rank{device, fabric, *model, scenario.knobs, ranks.set.theta0(), ranks.entry.name, device.rank(), scenario.world};
+  const std::unique_ptr<Scheme> scheme = ranks.choice.make();
+  Rank rank{device, fabric, *model, scenario.knobs, ranks.set.theta0(), ranks.choice.label, device.rank(), scenario.world};
   scheme->bind(rank);
   device.synchronize();
   own.reports.resize(scenario.steps), own.begin.resize(scenario.steps), own.end.resize(scenario.steps);
@@ -112,11 +112,11 @@ RankResult books_of(const Device& device, Ranks::Own& own, double start, bool re
   return result;
 }
 
-SchemeResult run_on(Backend& backend, const Scenario& scenario, const TrainingSet& set, const SchemeEntry& entry,
+SchemeResult run_on(Backend& backend, const Scenario& scenario, const TrainingSet& set, const SchemeChoice& choice,
                     const Progress& progress) {
-  Ranks ranks{scenario, entry, progress, set, {}, std::vector<Ranks::Own>(std::size_t(scenario.world))};
+  Ranks ranks{scenario, choice, progress, set, {}, std::vector<Ranks::Own>(std::size_t(scenario.world))};
   const auto body = [&ranks](Device& device, Fabric& fabric) {
-    const std::string where = "scheme '" + ranks.entry.name + "', rank " + std::to_string(device.rank()) + ", step ";
+    const std::string where = "scheme '" + ranks.choice.label + "', rank " + std::to_string(device.rank()) + ", step ";
     auto step = [&] { return std::to_string(ranks.own[device.rank()].steps) + ": "; };
     try {
       train(ranks, device, fabric);
@@ -135,11 +135,11 @@ SchemeResult run_on(Backend& backend, const Scenario& scenario, const TrainingSe
   } catch (const std::exception&) {
     throw;
   } catch (...) {
-    throw IllegalStep("scheme '" + entry.name + "': something came out of it that is no std::exception");
+    throw IllegalStep("scheme '" + choice.label + "': something came out of it that is no std::exception");
   }
   const bool numerics = scenario.numerics != Numerics::off;
   SchemeResult result;
-  result.scheme = entry.name, result.backend = scenario.backend, result.world = scenario.world;
+  result.scheme = choice.label, result.backend = scenario.backend, result.world = scenario.world;
   result.steps = ranks.own[0].steps, result.interrupted = result.steps < scenario.steps;
   result.shard = ranks.own[0].shard, result.shards = ranks.own[0].shards;
   for (const Unit& unit : ranks.own[0].units) {
@@ -165,7 +165,7 @@ void fill(BackendSettings& settings, const Scenario& scenario, std::atomic<std::
   settings.pulse = pulse;
 }
 
-SchemeResult run_on_simgrid(const Scenario& scenario, const TrainingSet& set, const SchemeEntry& entry, const Progress& progress,
+SchemeResult run_on_simgrid(const Scenario& scenario, const TrainingSet& set, const SchemeChoice& choice, const Progress& progress,
                             std::atomic<std::uint64_t>* pulse, int messages) {
   SimgridSettings settings;
   fill(settings, scenario, pulse);
@@ -176,21 +176,21 @@ SchemeResult run_on_simgrid(const Scenario& scenario, const TrainingSet& set, co
   cost::PriceNotes notes;
   if (scenario.notes_prices) settings.notes = &notes;
   SimgridBackend backend(settings);
-  SchemeResult done = run_on(backend, scenario, set, entry, progress);
+  SchemeResult done = run_on(backend, scenario, set, choice, progress);
   done.gpu = backend.gpu(0);
   done.notes = notes.all();
   for (const auto& [link, bytes] : backend.link_bytes()) done.links.push_back({link, bytes});
   return done;
 }
 
-SchemeResult run_on_threads(const Scenario& scenario, const TrainingSet& set, const SchemeEntry& entry, const Progress& progress,
+SchemeResult run_on_threads(const Scenario& scenario, const TrainingSet& set, const SchemeChoice& choice, const Progress& progress,
                             std::atomic<std::uint64_t>* pulse) {
   BackendSettings settings;
   fill(settings, scenario, pulse);
   ThreadsBackend backend(settings);
   SchemeResult done;
   try {
-    done = run_on(backend, scenario, set, entry, progress);
+    done = run_on(backend, scenario, set, choice, progress);
   } catch (const std::system_error&) {
     throw ScenarioError(scenario.file.string() + ": world: this machine has not enough threads for " +
                         std::to_string(scenario.world) + " ranks; lower world or use backend: simgrid");
@@ -202,13 +202,13 @@ SchemeResult run_on_threads(const Scenario& scenario, const TrainingSet& set, co
 enum Tag : char { result, illegal, scenario_error, no_memory, other };
 
 /// The run's result or its error, as bytes; in a process of its own.
-std::string answer_of(const Scenario& scenario, const TrainingSet& set, const SchemeEntry& entry, const Progress& progress,
+std::string answer_of(const Scenario& scenario, const TrainingSet& set, const SchemeChoice& choice, const Progress& progress,
                       std::atomic<std::uint64_t>* pulse, int messages) {
   catch_interrupts(false);  // it may come twice: from the terminal and from our parent
   auto tagged = [](Tag tag, const std::string& text) { return char(tag) + text; };
   try {
-    SchemeResult done = scenario.backend == "simgrid" ? run_on_simgrid(scenario, set, entry, progress, pulse, messages)
-                                                      : run_on_threads(scenario, set, entry, progress, pulse);
+    SchemeResult done = scenario.backend == "simgrid" ? run_on_simgrid(scenario, set, choice, progress, pulse, messages)
+                                                      : run_on_threads(scenario, set, choice, progress, pulse);
     Archive archive;
     archive(done);
     return tagged(result, archive.bytes());
@@ -224,8 +224,8 @@ std::string answer_of(const Scenario& scenario, const TrainingSet& set, const Sc
 }
 
 /// Refuses arithmetic whose numbers alone are more than this machine's memory; every number is a float, whatever its type.
-void check_that_numbers_fit(const Scenario& scenario, const TrainingSet& set, const SchemeEntry& entry) {
-  const ShardSet shard = entry.make()->shard();
+void check_that_numbers_fit(const Scenario& scenario, const TrainingSet& set, const SchemeChoice& choice) {
+  const ShardSet shard = choice.make()->shard();
   const double shards = scenario.knobs.shards > 0 ? scenario.knobs.shards : scenario.world;
   double floats = 0;
   for (const Band band : {Band::param, Band::grad, Band::opt})
@@ -235,25 +235,26 @@ void check_that_numbers_fit(const Scenario& scenario, const TrainingSet& set, co
   if (needed <= there) return;
   char text[160];
   std::snprintf(text, sizeof text, "the numbers of %d ranks are at least %.1f GiB for %s, and this machine has %.1f GiB",
-                scenario.world, needed / 0x1p30, entry.name.c_str(), there / 0x1p30);
+                scenario.world, needed / 0x1p30, choice.label.c_str(), there / 0x1p30);
   throw ScenarioError(scenario.file.string() + ": numerics: " + text + "; use numerics: off or a twin");
 }
 
 }  // namespace
 
-SchemeResult run_scheme(const Scenario& scenario, const TrainingSet& set, const SchemeEntry& entry, const Progress& progress) {
-  check_that_numbers_fit(scenario, set, entry);
+SchemeResult run_scheme(const Scenario& scenario, const TrainingSet& set, const SchemeChoice& choice, const Progress& progress) {
+  check_that_numbers_fit(scenario, set, choice);
   SharedCounter pulse;
   const ProcessEnd end =
-      run_in_process([&](int messages) { return answer_of(scenario, set, entry, progress, pulse.get(), messages); },
+      run_in_process([&](int messages) { return answer_of(scenario, set, choice, progress, pulse.get(), messages); },
                      {interrupted, pulse.get(), scenario.patience});
   if (end.hung)
-    throw IllegalStep("scheme '" + entry.name + "': nothing was finished for " + std::to_string(int(std::ceil(scenario.patience))) +
+    throw IllegalStep("scheme '" + choice.label + "': nothing was finished for " +
+                      std::to_string(int(std::ceil(scenario.patience))) +
                       " s, so its step() hangs; it was ended (patience: in the scenario says how long to wait)");
   if (!end.answered) {
     if (const std::string text = platform_refusal(end.messages, scenario.platform); !text.empty()) throw ScenarioError(text);
     if (end.how == "signal 9") throw std::bad_alloc();  // how the system takes back memory that it has not got
-    throw std::runtime_error("scheme '" + entry.name + "': the run ended with " + end.how);
+    throw std::runtime_error("scheme '" + choice.label + "': the run ended with " + end.how);
   }
   const std::string text = end.answer.substr(1);
   switch (Tag(end.answer[0])) {
@@ -264,7 +265,7 @@ SchemeResult run_scheme(const Scenario& scenario, const TrainingSet& set, const 
     case no_memory:
       throw std::bad_alloc();
     case other:
-      throw std::runtime_error("scheme '" + entry.name + "': " + text);
+      throw std::runtime_error("scheme '" + choice.label + "': " + text);
     case result:
       break;
   }

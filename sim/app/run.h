@@ -14,7 +14,7 @@ using Progress = std::function<void(int, int, double)>;
 /// Runs one scheme, in a forked process (SimGrid has one engine per process, its clock starts at 0; and a scheme may hang). Throws
 /// IllegalStep (named: scheme, rank, step, verb, unit) and ScenarioError (a platform that SimGrid refuses). The training set is
 /// that of the scenario; several schemes share one.
-SchemeResult run_scheme(const Scenario&, const TrainingSet&, const SchemeEntry&, const Progress& = {});
+SchemeResult run_scheme(const Scenario&, const TrainingSet&, const SchemeChoice&, const Progress& = {});
 
 /// True once Ctrl-C was pressed; run_scheme then ends after the step at hand and says so in its result. Pressed again, it ends the
 /// program.

@@ -1,7 +1,6 @@
 // Scenario: the top level of the file; the parts with keys of their own are in scenario_parts.
 #include "app/scenario.h"
 
-#include <algorithm>
 #include <charconv>
 #include <limits>
 
@@ -11,27 +10,12 @@
 #include "app/scenario_model.h"
 #include "app/scenario_parts.h"
 #include "app/scenario_platform.h"
+#include "app/scenario_schemes.h"
 
 namespace shardsim {
 namespace {
 
 namespace fs = std::filesystem;
-
-std::vector<std::string> read_schemes(const YamlNode& node, const Registry& registry) {
-  std::vector<std::string> known, names;
-  for (const SchemeEntry& entry : registry.entries()) known.push_back(entry.name);
-  // `schemes: dp` can only mean one thing.
-  const std::vector<YamlNode>& items =
-      node.kind == YamlNode::Kind::scalar ? std::vector<YamlNode>{node} : list_of(node, "[dp, zero1, zero2, zero3]");
-  for (const YamlNode& item : items) {
-    if (item.kind == YamlNode::Kind::scalar && !registry.find(item.text))
-      refuse(item, "there is no scheme " + quoted(item.text) + "; known schemes: " + joined(known));
-    names.push_back(known[choice_of(item, known)]);
-    if (std::count(names.begin(), names.end(), names.back()) > 1)
-      refuse(item, "the scheme " + quoted(item.text) + " is listed twice; remove one");
-  }
-  return names;
-}
 
 std::uint64_t read_seed(const YamlNode& node) {
   std::uint64_t seed = 0;  // all 64 bits: more than a double holds
@@ -62,11 +46,10 @@ Scenario read_scenario(const fs::path& file, const std::vector<std::string>& ove
   scenario.file = file;
   std::vector<std::string>& defaults = scenario.defaults_used;
   std::vector<std::string> unmentioned;  // defaults that change no figure
-  const Fields root(tree,
-                    {"name",  "schemes", "platform", "world",     "model",   "data",         "batch",    "precision", "optimizer",
-                     "units", "streams", "prefetch", "unreduced", "grads",   "step_barrier", "numerics", "mesh",      "patience",
-                     "steps", "seed",    "backend",  "fabric",    "latency", "hazards",      "record",   "expect",       "memory",
-                     "prices", "collectives"},
+  const Fields root(tree, {"name",      "schemes",  "platform", "world",    "model",      "data",   "batch",        "precision",
+                           "optimizer", "units",    "streams",  "prefetch", "unreduced",  "grads",  "step_barrier", "numerics",
+                           "mesh",      "patience", "steps",    "seed",     "backend",    "fabric", "latency",      "hazards",
+                           "record",    "expect",   "memory",   "prices",   "collectives"},
                     defaults);
 
   const YamlNode* name = root.find("name");

@@ -56,7 +56,7 @@ struct Expectation {
 struct Scenario {
   std::filesystem::path file;
   std::string name;
-  std::vector<std::string> schemes;
+  std::vector<SchemeChoice> schemes;  ///< no two with the same label
   std::filesystem::path platform;
   std::shared_ptr<const class MemoryFile> generated_platform;  ///< where `platform` lies if the scenario says a machine in numbers
   int world = 1;
@@ -79,7 +79,7 @@ struct Scenario {
   cost::Prices prices;                                     ///< what is said about the GPUs over the platform
   double patience = 120;                                   ///< seconds without anything finished until a scheme is said to hang
   int recorded_ranks = 8;                                  ///< ranks in traces and CSVs
-  std::map<std::string, std::vector<Expectation>> expect;  ///< by scheme
+  std::map<std::string, std::vector<Expectation>> expect;  ///< by label
   bool expect_equal_theta = false;
   std::vector<std::string> defaults_used;  ///< "key: value", for the printout
   std::vector<std::string> notes;          ///< what a file that the scenario names has to say, for the printout

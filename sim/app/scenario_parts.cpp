@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <limits>
 
+#include "app/scenario_schemes.h"
 #include "app/scenario_training.h"
 
 namespace shardsim {
@@ -129,10 +130,17 @@ void read_expectations(const Fields& root, Scenario& scenario, const Registry& r
     refuse(*expect, "is " + in_words(*expect) + ", but a map is expected; write it as {zero3: {traffic: 3}, theta: equal}");
   std::vector<std::string> known = {"theta"};
   for (const SchemeEntry& entry : registry.entries()) known.push_back(entry.name);
+  for (const SchemeChoice& choice : scenario.schemes)
+    if (!registry.find(choice.label)) known.push_back(choice.label);
+  // Of schemes that are not run, the names are known; and the labels, where the command line says what runs instead.
+  const auto is_known = [&](const std::string& key) {
+    return std::count(known.begin(), known.end(), key) > 0 ||
+           (root.find("schemes")->origin == "--set" && registry.find(key.substr(0, key.find('-'))));
+  };
   for (const YamlNode& node : expect->children) {
     const YamlNode* first = expect->child(node.name);
     if (first != &node) refuse(node, "is given twice, first in line " + std::to_string(first->line) + "; remove one");
-    if (std::find(known.begin(), known.end(), node.name) == known.end()) refuse(node, "unknown key; known keys: " + joined(known));
+    if (!is_known(node.name)) refuse(node, "unknown key; known keys: " + joined(known));
     if (node.name == "theta") {
       choice_of(node, {"equal"});
       scenario.expect_equal_theta = true;
@@ -140,9 +148,13 @@ void read_expectations(const Fields& root, Scenario& scenario, const Registry& r
     }
     if (node.kind != YamlNode::Kind::map)
       refuse(node, "is " + in_words(node) + ", but a map is expected; write it as {traffic: 3}");
+    const SchemeChoice* choice = find_choice(scenario.schemes, node.name);
+    const auto is_of_it = [&](const SchemeChoice& each) { return each.entry.name == node.name; };
+    if (!choice && std::any_of(scenario.schemes.begin(), scenario.schemes.end(), is_of_it))
+      refuse(node, "which of them? The schemes are " + labels(scenario.schemes));
     for (const YamlNode& figure : node.children) {
       if (node.child(figure.name) != &figure) refuse(figure, "is given twice; remove one");
-      scenario.expect[node.name].push_back(read_expectation(figure));
+      scenario.expect[choice ? choice->label : node.name].push_back(read_expectation(figure));
     }
   }
 }

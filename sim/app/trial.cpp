@@ -7,7 +7,7 @@
 
 namespace shardsim {
 
-Trial try_out(const SchemeEntry& entry, int accumulation) {
+Trial try_out(const SchemeChoice& choice, int accumulation) {
   Trial trial;
   Scenario& scenario = trial.scenario;
   scenario.file = "trial";
@@ -20,7 +20,7 @@ Trial try_out(const SchemeEntry& entry, int accumulation) {
   scenario.knobs.accumulation = accumulation;
   scenario.knobs.shards = 4;
   scenario.numerics = Numerics::off;
-  trial.result = run_scheme(scenario, TrainingSet(scenario), entry);
+  trial.result = run_scheme(scenario, TrainingSet(scenario), choice);
   trial.figures = measure(scenario, trial.result);
   return trial;
 }

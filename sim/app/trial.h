@@ -14,7 +14,7 @@ struct Trial {
 
 /// Eight ranks of the platform ideal-8, four equal layers of a unit each (nothing is padded), 2 + 2 + 12 bytes per parameter,
 /// `accumulation` micro-batches. Schemes that replicate their shards do it twice.
-Trial try_out(const SchemeEntry&, int accumulation);
+Trial try_out(const SchemeChoice&, int accumulation);
 /// What the trial is, in words.
 std::string trial_words();
 

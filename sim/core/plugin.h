@@ -1,7 +1,9 @@
 // SchemePlugin: what a library that the program loads has to offer. CMake's shardsim_add_scheme(... MODULE) writes the function.
 #pragma once
 #include <memory>
+#include <vector>
 
+#include "core/options.h"
 #include "core/scheme.h"
 
 namespace shardsim {
@@ -10,7 +12,8 @@ namespace shardsim {
 struct SchemePlugin {
   const char* interface;  ///< "shardsim-interface-" and a hash over the headers of core
   const char *name, *summary, *source;
-  std::unique_ptr<Scheme> (*make)();
+  std::unique_ptr<Scheme> (*make)(const Options&);
+  std::vector<Option> (*options)();
 };
 
 /// Defined by each plugin.

@@ -5,6 +5,7 @@
 #include <vector>
 
 #include "core/error.h"
+#include "core/options.h"
 #include "core/scheme.h"
 
 namespace shardsim {
@@ -13,7 +14,22 @@ struct SchemeEntry {
   std::string name;
   std::string summary;  ///< one line
   std::string source;   ///< the text of the scheme's file
-  std::unique_ptr<Scheme> (*make)();
+  /// Throws std::invalid_argument for options that contradict each other.
+  std::unique_ptr<Scheme> (*make)(const Options&);
+  std::vector<Option> options = {};
+};
+
+/// A scheme with the values of its options: what runs.
+struct SchemeChoice {
+  SchemeEntry entry;
+  Options options;
+  std::string label;  ///< what results are called by: the scheme's name, and its options if one differs from its default
+
+  // Not explicit: a scheme that nothing is said about is one with its defaults.
+  SchemeChoice(const SchemeEntry& chosen) : SchemeChoice(chosen, Options(chosen.options)) {}
+  SchemeChoice(const SchemeEntry& chosen, const Options& values)
+      : entry(chosen), options(values), label(chosen.name + values.suffix()) {}
+  std::unique_ptr<Scheme> make() const { return entry.make(options); }
 };
 
 class Registry {

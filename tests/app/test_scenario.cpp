@@ -3,6 +3,7 @@
 
 #include <algorithm>
 
+#include "app/scenario_schemes.h"
 #include "app/scenarios.h"
 #include "core/scheme.h"
 
@@ -13,7 +14,7 @@ TEST_CASE("a scenario with only what it needs gets the documented defaults, and 
   const test::ScenarioFolder folder;
   const Scenario s = folder.read(scenario_text());
   CHECK(s.name == "s");
-  CHECK(s.schemes == std::vector<std::string>{"dp", "zero3"});
+  CHECK(labels(s.schemes) == "dp, zero3");
   CHECK(s.platform == folder.folder() / "box.xml");
   CHECK(s.world == 2);
   CHECK(s.model.widths == std::vector<std::int64_t>{3, 2});
@@ -88,11 +89,11 @@ TEST_CASE("an override replaces a value, adds a key, and takes lists and maps") 
                                                                         "numerics={mode: twin, width: 2}", "optimizer.lr=0.5"});
   CHECK(s.micro_batch == 8);
   CHECK(s.steps == 7);
-  CHECK(s.schemes == std::vector<std::string>{"zero1"});
+  CHECK(labels(s.schemes) == "zero1");
   CHECK(s.numerics == Numerics::twin);
   CHECK(s.twin_width == 2);
   CHECK(s.knobs.adam.lr == 0.5f);
-  CHECK(folder.read(scenario_text(), {"schemes=dp"}).schemes == std::vector<std::string>{"dp"});
+  CHECK(labels(folder.read(scenario_text(), {"schemes=dp"}).schemes) == "dp");
 }
 
 TEST_CASE("the threads backend needs no platform") {
@@ -229,7 +230,7 @@ TEST_CASE("every bad value among the needed keys is refused") {
       {"schemes: []", "s.yaml:1: schemes: is an empty list; write it as [dp, zero1, zero2, zero3]"},
       {"schemes: {dp: 1}", "s.yaml:1: schemes: is a map, but a list is expected"},
       {"schemes: [dp, dp]", "s.yaml:1: schemes[1]: the scheme 'dp' is listed twice"},
-      {"schemes: [{name: dp}]", "s.yaml:1: schemes[0]: is a map, but a name is expected"},
+      {"schemes: [[dp]]", "s.yaml:1: schemes[0]: is a list, but a name is expected"},
       {"name: x", "s.yaml:1: the key 'schemes' is missing; write for example 'schemes: [dp, zero1, zero2, zero3]'"},
   };
   for (const Case& each : schemes) {

@@ -7,7 +7,7 @@ namespace {
 
 template <class S>
 SchemeEntry entry(const char* name) {
-  return {name, "broken", "", []() -> std::unique_ptr<Scheme> { return std::make_unique<S>(); }};
+  return {name, "broken", "", [](const Options&) -> std::unique_ptr<Scheme> { return std::make_unique<S>(); }};
 }
 
 }  // namespace
