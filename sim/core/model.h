@@ -20,6 +20,30 @@ inline Dim count_of(const Layout& layout) {
   return sum;
 }
 
+/// A module as a framework sees it: a leaf with parameters, or a container that calls others.
+struct ModuleInfo {
+  std::string name;
+  int parent = -1;              ///< position in the tree; -1: the root
+  std::vector<int> parameters;  ///< its own, by position among all weights in model order
+};
+
+/// What a framework's hooks see of a model's passes, and where a model that is hooked finds its parameters. Called in program
+/// order; what is enqueued on the compute lane in a hook stands exactly there.
+class ModuleHooks {
+ public:
+  virtual ~ModuleHooks() = default;
+  virtual void pre_forward(int module) = 0;
+  virtual void post_forward(int module) = 0;
+  virtual void pre_backward(int module) = 0;
+  virtual void post_backward(int module) = 0;
+  /// The full parameter as a matrix, readable on the compute lane now.
+  virtual Tensor parameter(int parameter) = 0;
+  /// Where the gradient of this backward pass is written: a fresh matrix, or what an earlier use has begun.
+  virtual Tensor gradient(int parameter) = 0;
+  /// All uses have added their part: autograd's AccumulateGrad runs.
+  virtual void gradient_ready(int parameter) = 0;
+};
+
 /// Rank-local. Everything runs on the compute lane; what a forward keeps for its backward is the model's own memory.
 ///
 /// A pass is a row of *visits* to modules. Most modules are visited once; one whose weights serve twice (a tied embedding) is
@@ -31,6 +55,15 @@ class Model {
   virtual const Layout& layout(int module) const = 0;
   /// The module of each visit, in the order of a forward pass.
   virtual const std::vector<int>& visits() const = 0;
+
+  /// The modules as a framework would call them, parents before their children; empty if the model cannot be hooked.
+  virtual const std::vector<ModuleInfo>& tree() const {
+    static const std::vector<ModuleInfo> none_at_all;
+    return none_at_all;
+  }
+  /// From now on parameters and gradients come from the hooks; `params` and `grads` of the passes are ignored, and every gradient
+  /// is new (`accumulate` is false). The hooks have to outlive the model's passes.
+  virtual void attach(ModuleHooks*) {}
 
   /// Called by the scheme's base, in this order, once per step: begin_step, then for each micro-batch load, the forwards of all
   /// visits in order and the backwards in reverse order; then end_step.

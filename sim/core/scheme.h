@@ -45,6 +45,14 @@ struct Knobs {
   Edge omitted = Edge::count;  ///< for tests: an event edge that is left out
 };
 
+/// A line of a step's timeline as a system tells it: what set off a collective, what it is, and what hangs on it.
+struct TimelineEntry {
+  std::string trigger, what;
+  std::int64_t bytes = 0;  ///< of the whole buffer
+  Lane lane = Lane::compute;
+  std::string waits_for, frees;
+};
+
 /// All that a scheme may see of its rank.
 struct Rank {
   Device& device;
@@ -54,6 +62,7 @@ struct Rank {
   const std::vector<float>& theta0;  ///< all parameters, model order; empty without numerics
   std::string scheme;                ///< its name, for messages
   int index = 0, world = 1;
+  std::vector<TimelineEntry>* timeline = nullptr;  ///< receives the timeline of a step, if someone wants to see it
 
   Lane lane(Lane wanted) const {
     if (knobs.streams == 1) return Lane::compute;

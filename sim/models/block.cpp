@@ -5,65 +5,87 @@
 
 namespace shardsim {
 
-Block::Block(const Layers& layers, int index) : layers_(layers), recomputes_(layers.sizes.plan.recompute.whole_block(index)) {
+Block::Block(const Layers& layers, int index, int first)
+    : layers_(layers), recomputes_(layers.sizes.plan.recompute.whole_block(index)), weights_(first) {
   const TransformerSizes& sizes = layers.sizes;
+  ModuleTree& tree = layers.tree;
   const std::string name = "block" + std::to_string(index) + ".";
+  module_ = tree.open("block" + std::to_string(index));
   norm1_ = layers.add_norm(weights_, name + "norm1");
+  attention_ = tree.open(name + "attention");
   qkv_ = layers.add_linear(weights_, name + "attention.qkv", sizes.hidden, sizes.qkv());
   out_ = layers.add_linear(weights_, name + "attention.out", sizes.heads.count * sizes.head_dim, sizes.hidden);
+  tree.close();
   norm2_ = layers.add_norm(weights_, name + "norm2");
+  feed_forward_module_ = tree.open(name + "feed_forward");
   if (sizes.is_llama()) feed_forward_.gate = layers.add_linear(weights_, name + "feed_forward.gate", sizes.hidden, sizes.ffn);
   feed_forward_.up = layers.add_linear(weights_, name + "feed_forward.up", sizes.hidden, sizes.ffn);
+  feed_forward_.activation = tree.add(name + "feed_forward.activation");
   feed_forward_.down = layers.add_linear(weights_, name + "feed_forward.down", sizes.ffn, sizes.hidden);
+  tree.close();
+  tree.close();
 }
 
-Block::Kept Block::compute(const Flat& params) const {
+Block::Kept Block::compute(const Params& params) const {
   Kept kept;
   kept.norm1 = layers_.norm(params, norm1_, *x_);
+  layers_.enter(attention_, Pass::forward);
   kept.attention = attention(layers_, layers_.linear(params, qkv_, *kept.norm1.y, true));
   kept.x1 = layers_.linear(params, out_, *kept.attention.out, true);
+  layers_.leave(attention_, Pass::forward);
   layers_.launch(Add{*x_, *kept.x1});
   kept.norm2 = layers_.norm(params, norm2_, *kept.x1);
+  layers_.enter(feed_forward_module_, Pass::forward);
   kept.feed_forward = feed_forward(layers_, params, feed_forward_, *kept.norm2.y);
   return kept;
 }
 
-Held Block::last_linear(const Flat& params, const Kept& kept) const {
+Held Block::last_linear(const Params& params, const Kept& kept) const {
   Held y = layers_.linear(params, feed_forward_.down, *kept.feed_forward.y, true);
+  layers_.leave(feed_forward_module_, Pass::forward);
   layers_.launch(Add{*kept.x1, *y});
   return y;
 }
 
 Held Block::forward(Held x, Tensor flat) {
-  const Flat params{weights_, flat};
+  const Params params{weights_, flat, layers_.hooks};
+  layers_.enter(module_, Pass::forward);
   x_ = std::move(x);
   kept_ = compute(params);
   Held y = last_linear(params, kept_);
+  layers_.leave(module_, Pass::forward);
   if (recomputes_) kept_ = {};
   return y;
 }
 
 Held Block::backward(Held dy, Tensor flat, Tensor flat_grads, bool accumulate) {
-  const Flat params{weights_, flat}, grads{weights_, flat_grads};
+  const Params params{weights_, flat, layers_.hooks};
+  const Grads grads{weights_, flat_grads, layers_.hooks};
+  layers_.enter(module_, Pass::backward);
   if (recomputes_) {
     kept_ = compute(params);
     if (!layers_.sizes.plan.recompute.early_stop) last_linear(params, kept_);
   }
   Kept kept = std::move(kept_);
+  layers_.enter(feed_forward_module_, Pass::backward);
   Held dx1 = layers_.linear_backward(params, grads, feed_forward_.down, *kept.feed_forward.y, *dy, accumulate);
   kept.feed_forward.y.reset();
   dx1 = feed_forward_backward(layers_, params, grads, feed_forward_, *kept.norm2.y, std::move(kept.feed_forward), std::move(dx1),
                               accumulate);
+  layers_.leave(feed_forward_module_, Pass::backward);
   dx1 = layers_.norm_backward(params, grads, norm2_, *kept.x1, kept.norm2, *dx1, accumulate);
   kept.norm2 = {}, kept.x1.reset();
   layers_.launch(Add{*dy, *dx1});
   dy.reset();
+  layers_.enter(attention_, Pass::backward);
   Held dx = layers_.linear_backward(params, grads, out_, *kept.attention.out, *dx1, accumulate);
   dx = attention_backward(layers_, std::move(kept.attention), std::move(dx));
   dx = layers_.linear_backward(params, grads, qkv_, *kept.norm1.y, *dx, accumulate);
+  layers_.leave(attention_, Pass::backward);
   dx = layers_.norm_backward(params, grads, norm1_, *x_, kept.norm1, *dx, accumulate);
   layers_.launch(Add{*dx1, *dx});
   x_.reset();
+  layers_.leave(module_, Pass::backward);
   return dx;
 }
 

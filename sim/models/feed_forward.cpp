@@ -44,13 +44,14 @@ Held written_out_gelu_backward(const Layers& layers, FeedForwardKept& kept, Held
 
 }  // namespace
 
-FeedForwardKept feed_forward(const Layers& layers, const Flat& params, const FeedForwardAt& at, Tensor x) {
+FeedForwardKept feed_forward(const Layers& layers, const Params& params, const FeedForwardAt& at, Tensor x) {
   const bool fused = layers.sizes.plan.fused_activation;
   FeedForwardKept kept;
   kept.up = layers.linear(params, at.up, x, true);
   const Tensor up = *kept.up;
+  if (layers.sizes.is_llama()) kept.gate = layers.linear(params, at.gate, x, true);
+  layers.enter(at.activation, Pass::forward);
   if (layers.sizes.is_llama()) {
-    kept.gate = layers.linear(params, at.gate, x, true);
     if (!fused) {
       kept.a = layers.kept(up.rows, up.cols);
       layers.launch(Silu{*kept.gate, *kept.a});
@@ -64,16 +65,19 @@ FeedForwardKept feed_forward(const Layers& layers, const Flat& params, const Fee
   } else {
     written_out_gelu(layers, kept);
   }
+  layers.leave(at.activation, Pass::forward);
   return kept;
 }
 
-Held feed_forward_backward(const Layers& layers, const Flat& params, const Flat& grads, const FeedForwardAt& at, Tensor x,
+Held feed_forward_backward(const Layers& layers, const Params& params, const Grads& grads, const FeedForwardAt& at, Tensor x,
                            FeedForwardKept kept, Held dy, bool accumulate) {
   const bool fused = layers.sizes.plan.fused_activation;
+  layers.enter(at.activation, Pass::backward);
   if (!layers.sizes.is_llama()) {
     if (fused) layers.launch(GeluBackward{*kept.up, *dy});
     else dy = written_out_gelu_backward(layers, kept, std::move(dy));
     kept.up.reset();
+    layers.leave(at.activation, Pass::backward);
     return layers.linear_backward(params, grads, at.up, x, *dy, accumulate);
   }
   Held dgate = layers.temporary(dy->rows, dy->cols);
@@ -87,6 +91,7 @@ Held feed_forward_backward(const Layers& layers, const Flat& params, const Flat&
     layers.launch(Multiply{*dy, *kept.a, *dy});
   }
   kept = {};
+  layers.leave(at.activation, Pass::backward);
   Held dx = layers.linear_backward(params, grads, at.up, x, *dy, accumulate);
   dy.reset();
   const Held of_gate = layers.linear_backward(params, grads, at.gate, x, *dgate, accumulate);

@@ -23,40 +23,60 @@ Held Layers::temporary(Dim rows, Dim cols, Dtype type) const {
 }
 
 LinearAt Layers::add_linear(Weights& weights, const std::string& name, Dim in, Dim out) const {
+  const int module = tree.add(name);
+  tree.own(module, weights.next());
   const int weight = weights.add(name + ".weight", in, out);
-  return {weight, sizes.biases ? weights.add(name + ".bias", one, out) : -1};
+  if (!sizes.biases) return {weight, -1, module};
+  tree.own(module, weights.next());
+  return {weight, weights.add(name + ".bias", one, out), module};
 }
 
 NormAt Layers::add_norm(Weights& weights, const std::string& name) const {
+  const int module = tree.add(name);
+  tree.own(module, weights.next());
   const int gain = weights.add(name + ".weight", one, sizes.hidden);
-  return {gain, sizes.is_llama() ? -1 : weights.add(name + ".bias", one, sizes.hidden)};
+  if (sizes.is_llama()) return {gain, -1, module};
+  tree.own(module, weights.next());
+  return {gain, weights.add(name + ".bias", one, sizes.hidden), module};
 }
 
-Held Layers::linear(const Flat& params, LinearAt at, Tensor x, bool keeps) const {
+Held Layers::linear(const Params& params, LinearAt at, Tensor x, bool keeps) const {
+  enter(at.module, Pass::forward);
   const Tensor weight = params[at.weight];
   Held y = keeps ? kept(x.rows, weight.cols) : temporary(x.rows, weight.cols);
   launch(Matmul{x, weight, *y, false, false, false, params[at.bias]});
+  leave(at.module, Pass::forward);
   return y;
 }
 
-Held Layers::linear_backward(const Flat& params, const Flat& grads, LinearAt at, Tensor x, Tensor dy, bool accumulate) const {
+Held Layers::linear_backward(const Params& params, const Grads& grads, LinearAt at, Tensor x, Tensor dy, bool accumulate) const {
+  enter(at.module, Pass::backward);
   Held dx = temporary(x.rows, x.cols);
   launch(Matmul{dy, params[at.weight], *dx, false, true, false});
   launch(Matmul{x, dy, grads[at.weight], true, false, accumulate});
+  grads.ready(at.weight);
   if (at.bias >= 0) launch(SumRows{dy, grads[at.bias], accumulate});
+  grads.ready(at.bias);
+  leave(at.module, Pass::backward);
   return dx;
 }
 
-NormKept Layers::norm(const Flat& params, NormAt at, Tensor x) const {
+NormKept Layers::norm(const Params& params, NormAt at, Tensor x) const {
   NormKept norm{kept(x.rows, x.cols), kept(x.rows, sizes.is_llama() ? one : 2 * one, Dtype::fp32)};
+  enter(at.module, Pass::forward);
   launch(Norm{x, params[at.gain], params[at.bias], *norm.y, *norm.stats, float(sizes.norm_eps)});
+  leave(at.module, Pass::forward);
   return norm;
 }
 
-Held Layers::norm_backward(const Flat& params, const Flat& grads, NormAt at, Tensor x, const NormKept& norm, Tensor dy,
+Held Layers::norm_backward(const Params& params, const Grads& grads, NormAt at, Tensor x, const NormKept& norm, Tensor dy,
                            bool accumulate) const {
+  enter(at.module, Pass::backward);
   Held dx = temporary(x.rows, x.cols);
   launch(NormBackward{x, params[at.gain], *norm.stats, dy, *dx, grads[at.gain], grads[at.bias], accumulate});
+  grads.ready(at.gain);
+  grads.ready(at.bias);
+  leave(at.module, Pass::backward);
   return dx;
 }
 

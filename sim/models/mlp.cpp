@@ -13,6 +13,7 @@ Mlp::Mlp(Device& device, Shape shape, BatchSource source)
   for (std::size_t m = 0; m + 1 < shape_.widths.size(); ++m) {
     const std::string name = "layer" + std::to_string(m);
     visits_.push_back(int(m));
+    tree_.push_back({name, 0, {2 * int(m), 2 * int(m) + 1}});
     layouts_.push_back({{name + ".weight", shape_.widths[m], shape_.widths[m + 1]}, {name + ".bias", one, shape_.widths[m + 1]}});
   }
 }
@@ -38,9 +39,12 @@ void Mlp::load(int step, int micro_batch) {
 }
 
 void Mlp::forward(int m, Tensor params) {
+  if (hooks_ && m == 0) hooks_->pre_forward(0);
+  if (hooks_) hooks_->pre_forward(m + 1);
   Held y = hold(Band::activation, shape_.rows, shape_.widths[m + 1], shape_.type);
-  device_.launch(lane, Matmul{*inputs_[m], weight(m, params), *y, false, false, false});
-  device_.launch(lane, AddBias{bias(m, params), *y});
+  device_.launch(lane, Matmul{*inputs_[m], hooks_ ? hooks_->parameter(2 * m) : weight(m, params), *y, false, false, false});
+  device_.launch(lane, AddBias{hooks_ ? hooks_->parameter(2 * m + 1) : bias(m, params), *y});
+  if (hooks_) hooks_->post_forward(m + 1);
   if (m + 1 < modules()) {
     device_.launch(lane, Tanh{*y, *y});
     inputs_[m + 1] = std::move(y);
@@ -49,20 +53,28 @@ void Mlp::forward(int m, Tensor params) {
   gradient_ = hold(Band::workspace, shape_.rows, shape_.widths.back(), shape_.type);
   device_.launch(lane, MseLoss{*y, *target_, *gradient_, *loss_, scaler_, shape_.micro_batches});
   output_ = std::move(y);
+  if (hooks_) hooks_->post_forward(0);
 }
 
 void Mlp::backward(int m, Tensor params, Tensor grads, bool accumulate) {
   if (m + 1 == modules()) output_.reset(), target_.reset();
+  if (hooks_ && m + 1 == modules()) hooks_->pre_backward(0);
+  if (hooks_) hooks_->pre_backward(m + 1);
   Held dy = std::move(gradient_);
   if (m + 1 < modules()) device_.launch(lane, TanhBackward{*inputs_[m + 1], *dy});
-  device_.launch(lane, Matmul{*inputs_[m], *dy, weight(m, grads), true, false, accumulate});
-  device_.launch(lane, SumRows{*dy, bias(m, grads), accumulate});
+  device_.launch(lane, Matmul{*inputs_[m], *dy, hooks_ ? hooks_->gradient(2 * m) : weight(m, grads), true, false, accumulate});
+  if (hooks_) hooks_->gradient_ready(2 * m);
+  device_.launch(lane, SumRows{*dy, hooks_ ? hooks_->gradient(2 * m + 1) : bias(m, grads), accumulate});
+  if (hooks_) hooks_->gradient_ready(2 * m + 1);
   if (m > 0) {
     gradient_ = hold(Band::workspace, shape_.rows, shape_.widths[m], shape_.type);
-    device_.launch(lane, Matmul{*dy, weight(m, params), *gradient_, false, true, false});
+    device_.launch(lane, Matmul{*dy, hooks_ ? hooks_->parameter(2 * m) : weight(m, params), *gradient_, false, true, false});
   }
+  if (hooks_) hooks_->post_backward(m + 1);
   if (m + 1 < modules()) inputs_[m + 1].reset();
-  if (m == 0) inputs_[0].reset();
+  if (m > 0) return;
+  inputs_[0].reset();
+  if (hooks_) hooks_->post_backward(0);
 }
 
 void Mlp::end_step(std::vector<float>& loss) {

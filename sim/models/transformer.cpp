@@ -6,15 +6,35 @@
 namespace shardsim {
 
 Transformer::Transformer(Device& device, const TransformerSizes& sizes, TokenBatchSource source)
-    : sizes_(sizes), layers_{device, sizes_}, source_(std::move(source)) {
-  token_table_ = embedding_.add("embedding.tokens", sizes.vocab, sizes.hidden);
-  if (!sizes.is_llama()) position_table_ = embedding_.add("embedding.positions", sizes.positions, sizes.hidden);
-  Weights& last = sizes.tied ? embedding_ : head_;
-  final_norm_ = layers_.add_norm(last, "head.norm");
-  head_matrix_ = sizes.tied ? token_table_ : last.add("head.weight", sizes.vocab, sizes.hidden);
+    : sizes_(sizes), layers_{device, sizes_, tree_}, source_(std::move(source)) {
+  root_ = tree_.open("model");
+  const auto table = [&](const char* name, Dim rows, int& module) {
+    module = tree_.add(name);
+    tree_.own(module, embedding_.next());
+    return embedding_.add(name, rows, sizes.hidden);
+  };
+  token_table_ = table("embedding.tokens", sizes.vocab, tokens_module_);
+  if (!sizes.is_llama()) position_table_ = table("embedding.positions", sizes.positions, positions_module_);
+  // A tied head's norm is the embedding's neighbour in memory; as modules, both stand behind the blocks.
+  ModuleTree last_modules;
+  Layers last_layers{device, sizes_, last_modules};
+  if (sizes.tied) final_norm_ = last_layers.add_norm(embedding_, "head.norm");
   layouts_.push_back(&embedding_.layout());
+  int first = embedding_.next();
   blocks_.reserve(std::size_t(sizes.layers));
-  for (int block = 0; block < sizes.layers; ++block) layouts_.push_back(&blocks_.emplace_back(layers_, block).weights().layout());
+  for (int block = 0; block < sizes.layers; ++block) {
+    const Weights& weights = blocks_.emplace_back(layers_, block, first).weights();
+    layouts_.push_back(&weights.layout());
+    first = weights.next();
+  }
+  head_ = Weights(first);
+  if (!sizes.tied) final_norm_ = last_layers.add_norm(head_, "head.norm");
+  final_norm_.module = tree_.add("head.norm");
+  for (const int parameter : last_modules.modules().front().parameters) tree_.own(final_norm_.module, parameter);
+  head_module_ = tree_.add("head");
+  head_matrix_ = sizes.tied ? token_table_ : head_.add("head.weight", sizes.vocab, sizes.hidden);
+  tree_.own(head_module_, sizes.tied ? embedding_.global(token_table_) : head_.global(head_matrix_));
+  tree_.close();
   if (!sizes.tied) layouts_.push_back(&head_.layout());
   for (int module = 0; module < modules(); ++module) visits_.push_back(module);
   if (sizes.tied) visits_.push_back(0);
@@ -35,45 +55,59 @@ void Transformer::load(int step, int micro_batch) {
 }
 
 void Transformer::forward(int visit, Tensor params) {
-  if (visit == 0) return embed({embedding_, params});
-  if (visit > sizes_.layers) return head({sizes_.tied ? embedding_ : head_, params});
+  if (visit == 0) return embed(params_of(embedding_, params));
+  if (visit > sizes_.layers) return head(params_of(sizes_.tied ? embedding_ : head_, params));
   stream_ = blocks_[visit - 1].forward(std::move(stream_), params);
 }
 
 void Transformer::backward(int visit, Tensor params, Tensor grads, bool accumulate) {
-  if (visit == 0) return embed_backward({embedding_, grads}, accumulate);
+  if (visit == 0) return embed_backward({embedding_, grads, layers_.hooks}, accumulate);
   if (visit > sizes_.layers) {
     const Weights& weights = sizes_.tied ? embedding_ : head_;
-    return head_backward({weights, params}, {weights, grads}, accumulate);
+    return head_backward(params_of(weights, params), {weights, grads, layers_.hooks}, accumulate);
   }
   gradient_ = blocks_[visit - 1].backward(std::move(gradient_), params, grads, accumulate);
 }
 
-void Transformer::embed(const Flat& params) {
+void Transformer::embed(const Params& params) {
+  layers_.enter(root_, Pass::forward);
   stream_ = layers_.kept(sizes_.tokens(), sizes_.hidden);
+  layers_.enter(tokens_module_, Pass::forward);
   layers_.launch(Embed{*ids_, params[token_table_], *stream_});
+  layers_.leave(tokens_module_, Pass::forward);
   if (position_table_ < 0) return;
+  layers_.enter(positions_module_, Pass::forward);
   const Tensor positions = params[position_table_].matrix(none, sizes_.heads.sequence, sizes_.hidden);
   layers_.launch(AddBias{positions, *stream_});
+  layers_.leave(positions_module_, Pass::forward);
 }
 
-void Transformer::embed_backward(const Flat& grads, bool accumulate) {
-  layers_.launch(EmbedBackward{*ids_, *gradient_, grads[token_table_], accumulate || sizes_.tied});  // tied: the head wrote it
-  ids_.reset();
+/// Embeddings have no input that needs a gradient: their backward begins and does not end, as a framework's hooks see it.
+void Transformer::embed_backward(const Grads& grads, bool accumulate) {
   if (position_table_ >= 0) {
+    layers_.enter(positions_module_, Pass::backward);
     const Tensor all = grads[position_table_];
     const Dim used = sizes_.heads.sequence * sizes_.hidden;
     layers_.launch(SumRows{*gradient_, all.matrix(none, sizes_.heads.sequence, sizes_.hidden), accumulate});
     if (!accumulate) layers_.launch(Fill{all.slice(used, all.count() - used), 0.f});
+    grads.ready(position_table_);
   }
+  layers_.enter(tokens_module_, Pass::backward);
+  layers_.launch(EmbedBackward{*ids_, *gradient_, grads[token_table_], accumulate || sizes_.tied});  // tied: the head wrote it
+  grads.ready(token_table_);
+  ids_.reset();
   gradient_.reset();
+  layers_.leave(root_, Pass::backward);
 }
 
-void Transformer::head(const Flat& params) {
+void Transformer::head(const Params& params) {
   normed_ = layers_.norm(params, final_norm_, *stream_);
+  layers_.enter(head_module_, Pass::forward);
   logits_ = layers_.kept(sizes_.tokens(), sizes_.vocab);
   layers_.launch(Matmul{*normed_.y, params[head_matrix_], *logits_, false, true, false});
+  layers_.leave(head_module_, Pass::forward);
   loss();
+  layers_.leave(root_, Pass::forward);
 }
 
 /// `fused` leaves the gradient where the logits were; the others keep log-probabilities for the backward pass.
@@ -110,13 +144,17 @@ void Transformer::loss_backward() {
   logits_ = std::move(dlogits);
 }
 
-void Transformer::head_backward(const Flat& params, const Flat& grads, bool accumulate) {
+void Transformer::head_backward(const Params& params, const Grads& grads, bool accumulate) {
   loss_backward();
   targets_.reset();
+  layers_.enter(root_, Pass::backward);
+  layers_.enter(head_module_, Pass::backward);
   Held dnormed = layers_.temporary(normed_.y->rows, normed_.y->cols);
   layers_.launch(Matmul{*logits_, params[head_matrix_], *dnormed, false, false, false});
   layers_.launch(Matmul{*logits_, *normed_.y, grads[head_matrix_], true, false, accumulate});
   logits_.reset();
+  if (!sizes_.tied) grads.ready(head_matrix_);
+  layers_.leave(head_module_, Pass::backward);
   gradient_ = layers_.norm_backward(params, grads, final_norm_, *stream_, normed_, *dnormed, accumulate);
   normed_ = {}, stream_.reset();
 }

@@ -16,7 +16,8 @@ using TokenBatchSource = std::function<void(int step, int micro_batch, std::vect
 /// One block: x + attention(norm(x)), then that + feed_forward(norm(that)).
 class Block {
  public:
-  Block(const Layers& layers, int index);
+  /// `first`: weights of the model that stand before the block's.
+  Block(const Layers& layers, int index, int first);
   const Weights& weights() const { return weights_; }
   Held forward(Held x, Tensor params);
   Held backward(Held dy, Tensor params, Tensor grads, bool accumulate);
@@ -29,12 +30,13 @@ class Block {
     FeedForwardKept feed_forward;
   };
   /// All that backward needs, from the block's input.
-  Kept compute(const Flat& params) const;
-  Held last_linear(const Flat& params, const Kept&) const;
+  Kept compute(const Params& params) const;
+  Held last_linear(const Params& params, const Kept&) const;
 
   const Layers& layers_;
   bool recomputes_;
   Weights weights_;
+  int module_ = -1, attention_ = -1, feed_forward_module_ = -1;
   NormAt norm1_, norm2_;
   LinearAt qkv_, out_;
   FeedForwardAt feed_forward_;
@@ -55,20 +57,25 @@ class Transformer : public Model {
   void forward(int visit, Tensor params) override;
   void backward(int visit, Tensor params, Tensor grads, bool accumulate) override;
   void end_step(std::vector<float>& loss) override;
+  const std::vector<ModuleInfo>& tree() const override { return tree_.modules(); }
+  void attach(ModuleHooks* hooks) override { layers_.hooks = hooks; }
 
  private:
-  void embed(const Flat& params);
-  void embed_backward(const Flat& grads, bool accumulate);
-  void head(const Flat& params);
-  void head_backward(const Flat& params, const Flat& grads, bool accumulate);
+  Params params_of(const Weights& weights, Tensor flat) const { return {weights, flat, layers_.hooks}; }
+  void embed(const Params& params);
+  void embed_backward(const Grads& grads, bool accumulate);
+  void head(const Params& params);
+  void head_backward(const Params& params, const Grads& grads, bool accumulate);
   void loss();
   void loss_backward();
 
   const TransformerSizes sizes_;
-  const Layers layers_;
+  ModuleTree tree_;
+  Layers layers_;
   TokenBatchSource source_;
   Weights embedding_, head_;
   int token_table_ = -1, position_table_ = -1, head_matrix_ = -1;
+  int root_ = -1, tokens_module_ = -1, positions_module_ = -1, head_module_ = -1;
   NormAt final_norm_;
   std::vector<Block> blocks_;
   std::vector<const Layout*> layouts_;
