@@ -20,7 +20,7 @@ namespace {
 
 enum ExitCode { fine = 0, missed = 1, was_interrupted = 130 };
 
-struct Choices {
+struct ValidateOptions {
   std::string table, scenario, rows, max_mape, calibrate_per;
   std::vector<std::string> fit = {"gemm_efficiency"}, overrides;
   bool all = false, json = false;
@@ -47,7 +47,7 @@ void read_rows(const std::string& text, Protocol& protocol) {
   protocol.first = std::stoi(first), protocol.last = std::stoi(last);
 }
 
-Protocol protocol_of(const Choices& options) {
+Protocol protocol_of(const ValidateOptions& options) {
   Protocol protocol;
   protocol.overrides = options.overrides;
   if (!options.max_mape.empty()) protocol.max_mape = percentage(options.max_mape, "--max-mape");
@@ -71,7 +71,7 @@ std::string miss(const std::string& name, const Validation& validation, const Pr
   return name + text;
 }
 
-int validate_one(const Choices& options, const Registry& registry) {
+int validate_one(const ValidateOptions& options, const Registry& registry) {
   MeasurementTable table = read_measurements(options.table);
   if (!options.scenario.empty()) table.base = options.scenario;
   const Protocol protocol = protocol_of(options);
@@ -100,7 +100,7 @@ std::string groups_text(const Validation& validation) {
 }
 
 /// One line per protocol and group, then the targets that were missed.
-int validate_all(const Choices& options, const Registry& registry) {
+int validate_all(const ValidateOptions& options, const Registry& registry) {
   std::string text = summary_head() + "\n", misses;
   std::vector<std::pair<std::string, Validation>> validations;
   std::vector<MeasurementTable> tables;  // the validations' rows are theirs
@@ -131,7 +131,7 @@ int validate_all(const Choices& options, const Registry& registry) {
 
 std::function<int(const Registry&)> add_validate_command(CLI::App& app) {
   CLI::App* command = app.add_subcommand("validate", "Predict the rows of a table of measurements, and say how far off that is");
-  const auto options = std::make_shared<Choices>();
+  const auto options = std::make_shared<ValidateOptions>();
   CLI::Option* table = command->add_option("TABLE", options->table, "CSV file of measurements");
   CLI::Option* all =
       command->add_flag("--all", options->all, "All shipped tables, by their protocols, in one table")->excludes(table);
