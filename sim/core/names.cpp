@@ -35,8 +35,8 @@ const char* op_name(std::size_t index) {
                                    "split_heads_backward", "merge_heads", "causal_mask", "masked_softmax", "softmax_backward",
                                    "tanh", "tanh_backward", "gelu", "gelu_backward", "silu", "silu_backward", "swiglu",
                                    "swiglu_backward", "scale", "cube", "cube_backward", "multiply", "mse_loss", "cross_entropy",
-                                   "log_softmax", "nll_loss", "log_softmax_backward", "copy", "add", "fill", "sum_squares",
-                                   "clip_factor", "adam"};
+                                   "log_softmax", "nll_loss", "log_softmax_backward", "copy", "chunk_copy", "add", "fill",
+                                   "sum_squares", "clip_factor", "adam"};
   static_assert(std::size(names) == std::variant_size_v<Op>);
   return names[index];
 }

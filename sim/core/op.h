@@ -4,6 +4,7 @@
 // kernel (backends/cuda/). An op without one of them does not compile.
 #pragma once
 #include <variant>
+#include <vector>
 
 #include "core/rules.h"
 #include "core/tensor.h"
@@ -82,8 +83,13 @@ struct LogSoftmax { Tensor x, y; };
 struct NllLoss { Tensor logp, targets, dlogp, loss, scaler; int micro_batches; };
 /// dx = dy - softmax * sum of dy, row by row, from y = log softmax.
 struct LogSoftmaxBackward { Tensor y, dy, dx; };
-/// to = from, converted to the type of `to`.
-struct Copy { Tensor from, to; };
+/// to = from, converted to the type of `to`. `joins`: a part of the kernel that the copy before it launched (PyTorch's foreach).
+struct Copy { Tensor from, to; bool joins = false; };
+/// `count` elements that lie at `in_whole` of one tensor and at `in_flat` of another.
+struct Chunk { Dim in_whole, in_flat, count; };
+/// whole = its chunks, from all over flat; or, if `scatters`, the chunks of flat = factor x whole. Converts, and joins, as Copy does.
+/// `chunks` has to live until the op has run. (PyTorch: split_with_sizes_copy and _chunk_cat.)
+struct ChunkCopy { Tensor flat, whole; const std::vector<Chunk>* chunks; bool scatters; double factor; bool joins; };
 /// y += x.
 struct Add { Tensor x, y; };
 /// x = value.
@@ -102,8 +108,8 @@ struct Adam { Tensor grad, factor, scaler, master, m, v, param; AdamRule rule; f
 using Op = std::variant<Matmul, BatchedMatmul, AddBias, SumRows, Embed, EmbedBackward, Norm, NormBackward, Rotate, Attention,
                         AttentionBackward, SplitHeads, SplitHeadsBackward, MergeHeads, CausalMask, MaskedSoftmax, SoftmaxBackward,
                         Tanh, TanhBackward, Gelu, GeluBackward, Silu, SiluBackward, SwiGlu, SwiGluBackward, Scale, Cube,
-                        CubeBackward, Multiply, MseLoss, CrossEntropy, LogSoftmax, NllLoss, LogSoftmaxBackward, Copy, Add, Fill,
-                        SumSquares, ClipFactor, Adam>;
+                        CubeBackward, Multiply, MseLoss, CrossEntropy, LogSoftmax, NllLoss, LogSoftmaxBackward, Copy,
+                        ChunkCopy, Add, Fill, SumSquares, ClipFactor, Adam>;
 // clang-format on
 const char* name_of(const Op&);
 const char* op_name(std::size_t index);  ///< by position in Op

@@ -57,6 +57,9 @@ template <class F> void touch(const NllLoss& o, F f) {
 }
 template <class F> void touch(const LogSoftmaxBackward& o, F f) { reads(f, o.y, o.dy); writes(f, o.dx); }
 template <class F> void touch(const Copy& o, F f) { reads(f, o.from); writes(f, o.to); }
+template <class F> void touch(const ChunkCopy& o, F f) {
+  reads(f, o.scatters ? o.whole : o.flat); writes(f, o.scatters ? o.flat : o.whole);
+}
 template <class F> void touch(const Add& o, F f) { reads(f, o.x); changes(f, o.y); }
 template <class F> void touch(const Fill& o, F f) { writes(f, o.x); }
 template <class F> void touch(const SumSquares& o, F f) { reads(f, o.x); changes(f, o.out); }

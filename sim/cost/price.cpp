@@ -135,7 +135,16 @@ Work work(const Gpu&, const CrossEntropy& o) { return {0, all(o.logits, o.logits
 Work work(const Gpu&, const LogSoftmax& o) { return {0, all(o.x, o.y)}; }  // the rows in flight stay in the L2 cache: read once
 Work work(const Gpu&, const NllLoss& o) { return {0, all(o.dlogp)}; }
 Work work(const Gpu&, const LogSoftmaxBackward& o) { return {0, all(o.y, o.dy, o.dx)}; }
-Work work(const Gpu&, const Copy& o) { return {0, all(o.from, o.to)}; }
+/// What joins another kernel has its bytes, and no launch.
+Work copied(double bytes, bool joins) {
+  Work work{0, bytes};
+  work.kernels = joins ? 0 : 1;
+  return work;
+}
+Work work(const Gpu&, const Copy& o) { return copied(all(o.from, o.to), o.joins); }
+Work work(const Gpu&, const ChunkCopy& o) {
+  return copied(bytes(o.whole) + count(o.whole) * double(bytes_of(o.flat.dtype())), o.joins);
+}
 Work work(const Gpu& gpu, const Add& o) {  // of matrices: a residual; of vectors: gradients
   return elementwise(o.y.rows.charged() > 1 ? gpu.residual_bytes : 0, 1, o.y, all(o.x, o.y, o.y));
 }

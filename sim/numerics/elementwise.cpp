@@ -103,6 +103,17 @@ void Elementwise<Scalar>::host(const Copy& o) {
 }
 
 template <class Scalar>
+void Elementwise<Scalar>::host(const ChunkCopy& o) {
+  for (const Chunk& chunk : *o.chunks) {
+    Scalar *whole = data<Scalar>(o.whole) + real(chunk.in_whole), *flat = data<Scalar>(o.flat) + real(chunk.in_flat);
+    const Scalar factor = o.scatters ? Scalar(o.factor) : Scalar(1);
+    const Scalar* from = o.scatters ? whole : flat;
+    store<Scalar>((o.scatters ? o.flat : o.whole).dtype(), o.scatters ? flat : whole, real(chunk.count),
+                  [=](std::int64_t i) { return factor * from[i]; });
+  }
+}
+
+template <class Scalar>
 void Elementwise<Scalar>::host(const Add& o) {
   store<Scalar>(o.y, [x = data<Scalar>(o.x), y = data<Scalar>(o.y)](std::int64_t i) { return y[i] + x[i]; });
 }

@@ -149,6 +149,20 @@ TEST_CASE("the natural stack moves the ops' tensors") {
   CHECK(cost::seconds(gpu, Rotate{t(10, 300), {Dim(4, 0), Dim(4, 0), Dim(10, 0)}, 1e4, false}) == Approx(8000 / 1e12));
 }
 
+TEST_CASE("a copy that joins another's kernel costs its bytes, and no launch") {
+  Tensors t;
+  Gpu gpu = round_gpu();
+  gpu.kernel_seconds = 1e-6;
+  const Copy copy{t(1, 1000), t(1, 1000, Dtype::fp32)};
+  const ChunkCopy chunk{t(1, 4000), t(10, 100, Dtype::fp32), nullptr, false, 1, false};
+  CHECK(cost::seconds(gpu, copy) == Approx(1e-6 + 6000 / 1e12));
+  CHECK(cost::seconds(gpu, chunk) == Approx(1e-6 + 6000 / 1e12));
+  const cost::Price joined = cost::price(gpu, Copy{copy.from, copy.to, true});
+  CHECK(joined.seconds == Approx(6000 / 1e12));
+  CHECK(joined.kernels == 0);
+  CHECK(cost::price(gpu, ChunkCopy{chunk.flat, chunk.whole, nullptr, false, 1, true}).kernels == 0);
+}
+
 TEST_CASE("sums of gradients are no residuals: a stack does not change them") {
   Tensors t;
   Gpu gpu = round_gpu();
