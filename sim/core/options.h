@@ -40,7 +40,8 @@ class Options {
   double number(const std::string& name) const;
   /// Of any kind, as it was written; a boolean is "true" or "false".
   const std::string& text(const std::string& name) const;
-  /// True if it was set, be it to its default.
+  /// True if it was set, be it to its default: to refuse what contradicts. What runs depends on values only; where silence means
+  /// something of its own, the option has a word for it ("None") as its default.
   bool given(const std::string& name) const;
 
   const std::vector<Option>& declared() const { return declared_; }

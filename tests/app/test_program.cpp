@@ -167,6 +167,9 @@ TEST_CASE("explain of two schemes shows the diff of their code and of their cons
   CHECK(has(shardsim.out(), "  traffic, 4 micro-batches 2 | 2                 5 | 5   <-"));  // A + 1
   CHECK(shardsim("explain zero1 zero9") == 2);
   CHECK(has(shardsim.err(), "known schemes: dp, zero1"));
+  for (const char* wrong : {"explain", "explain zero1 zero2 zero3", "explain --stage 3"}) CHECK(shardsim(wrong) == 2);
+  CHECK(shardsim("explain zero1 --stage 3") == 2);
+  CHECK(shardsim.err() == "zero1: --stage: unknown option; this scheme has none\n");
 }
 
 TEST_CASE("list names what there is") {
