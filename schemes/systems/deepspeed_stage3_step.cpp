@@ -1,0 +1,193 @@
+// deepspeed stage 3: how gradients are reduced, and the optimizer's step.
+#include <algorithm>
+
+#include "systems/deepspeed_stage3.h"
+
+namespace shardsim {
+
+/// Into the bucket, which is a copy on the stream of reductions; or it stays where it is, if the bucket is too small.
+void DeepSpeedStage3::gradient_ready(int p) {
+  State& s = states_[p];
+  const Dim count = parameters()[p].count();
+  if (elements_ + count.charged() > bucket_size_ && !reducing_.empty()) flush("the gradient of " + parameters()[p].name + " comes");
+  const Lane lane = reduce_lane();
+  label(Verb::backward, p);
+  s.grad = take_gradient(p);
+  device().wait(lane, device().record(Lane::compute));
+  s.bucketed = contiguous_ && elements_ + count.charged() <= bucket_size_;
+  if (s.bucketed) {
+    const Tensor view = bucket_.slice(filled_, count);
+    device().launch(lane, Copy{s.grad.slice(none, count), view});
+    device().free(lane, s.grad);
+    s.grad = view;
+    s.in_bucket = filled_;
+    filled_ = filled_ + count;
+  }
+  reducing_.push_back(p);
+  elements_ += count.charged();
+}
+
+void DeepSpeedStage3::flush(const std::string& trigger) {
+  if (reducing_.empty()) return;
+  label(reducing_.size() > 0 && !scatters_ ? Verb::all_reduce : Verb::reduce_scatter, reducing_.front());
+  const bool in_bucket = states_[reducing_.front()].bucketed;
+  const std::string what = std::to_string(reducing_.size()) + " gradients, " + std::to_string(elements_) + " elements";
+  const bool all_reduces = !scatters_ && in_bucket;
+  if (all_reduces) {
+    reduce_bucket();
+  } else {
+    sort_by_place(reducing_);
+    scatter_gradients();
+  }
+  tell({trigger, (all_reduces ? "all_reduce of " : "reduce_scatter of ") + what, elements_ * bytes_of(knobs().precision.reduce),
+        reduce_lane(), "the gradients in it", in_bucket ? "the copy of the bucket" : "its own storage"});
+  reducing_.clear();
+  elements_ = 0;
+  filled_ = none;
+}
+
+/// reduce_scatter: false. In place, and everyone takes its own out of the sum.
+void DeepSpeedStage3::reduce_bucket() {
+  const Lane lane = reduce_lane();
+  const Tensor sum = bucket_.slice(none, filled_);
+  scale(lane, sum, 1.0 / world());
+  fabric().all_reduce(lane, mesh().world, sum);
+  for (const int p : reducing_) keep(p, bucket_.slice(states_[p].in_bucket + states_[p].cuts[std::size_t(me())], piece(p, me())));
+}
+
+/// Rank by rank and parameter by parameter within a rank: a copy, but for a single parameter that N divides.
+void DeepSpeedStage3::scatter_gradients() {
+  const Lane lane = reduce_lane();
+  const Dtype type = knobs().precision.reduce;
+  const Borders borders = borders_of(reducing_);
+  const std::vector<Dim>& at = *borders;
+  const int first = reducing_.front();
+  const bool copies = reducing_.size() > 1 || at.back() != parameters()[first].count() || states_[first].grad.dtype() != type;
+  Tensor flat = states_[first].grad.slice(none, parameters()[first].count());
+  if (copies) {
+    flat = alloc(lane, Band::bucket, at.back(), type);
+    std::vector<Chunk>& of_bucket = new_chunks();
+    std::vector<Dim> next(at.begin(), at.end() - 1);
+    bool joins = false;
+    for (const int p : reducing_) {
+      const State& s = states_[p];
+      std::vector<Chunk>& chunks = s.bucketed ? of_bucket : new_chunks();
+      for (int r = 0; r < world(); ++r) {
+        chunks.push_back({(s.bucketed ? s.in_bucket : none) + s.cuts[std::size_t(r)], next[std::size_t(r)], piece(p, r)});
+        next[std::size_t(r)] = next[std::size_t(r)] + padded(p, r);
+      }
+      if (s.bucketed) continue;
+      device().launch(lane, ChunkCopy{flat, s.grad.slice(none, parameters()[p].count()), &chunks, true, 1, joins});
+      joins = true;
+    }
+    if (!of_bucket.empty()) device().launch(lane, ChunkCopy{flat, bucket_.slice(none, filled_), &of_bucket, true, 1, joins});
+  }
+  scale(lane, flat, 1.0 / world());
+  Dim mine = at[std::size_t(me())];
+  fabric().reduce_scatter(lane, mesh().world, flat, flat.slice(mine, at[std::size_t(me()) + 1] - mine), Payload::data, borders);
+  for (const int p : reducing_) {
+    keep(p, flat.slice(mine, piece(p, me())));
+    mine = mine + padded(p, me());
+  }
+  if (copies) device().free(lane, flat);
+  for (const int p : reducing_)
+    if (!states_[p].bucketed) device().free(lane, states_[p].grad);
+}
+
+void DeepSpeedStage3::keep(int p, Tensor piece) {
+  if (piece.count().charged() == 0) return;
+  const Lane lane = reduce_lane();
+  const Tensor kept = grads_.slice(states_[p].at, piece.count());
+  if (micro_batch().first) device().launch(lane, Copy{piece, kept});
+  else device().launch(lane, Add{piece, kept});
+}
+
+/// The host waits for the stream of reductions, which is behind the whole of backward.
+void DeepSpeedStage3::end_backward() {
+  flush("backward is over");
+  device().synchronize();
+  chunks_.clear();
+  tell({"backward is over", "the host waits for the reductions", 0, reduce_lane(), "all reductions", ""});
+}
+
+/// One sum per sub-group, whether or not anything is clipped. DeepSpeed's are fp64.
+Tensor DeepSpeedStage3::squares_of_gradients() {
+  label(Verb::clip);
+  const auto groups = std::int64_t(sub_groups_.size());
+  const Tensor squares = alloc(Lane::compute, Band::workspace, Dim(groups, groups), Dtype::fp32);
+  device().launch(Lane::compute, Fill{squares, 0.f});
+  for (const int p : order_)
+    device().launch(Lane::compute, SumSquares{own_shard(grads_, p), squares.slice(Dim(states_[p].group, states_[p].group), one)});
+  for (std::int64_t group = 0; group < groups; ++group) all_reduce_control(Lane::compute, squares.slice(Dim(group, group), one));
+  tell({"step", "all_reduce of the norm, one per sub-group", squares.bytes(), Lane::compute, "", ""});
+  return squares;
+}
+
+void DeepSpeedStage3::update() {
+  const std::vector<int> dropped = coordinator_->release_all();
+  for (const int p : dropped) drop(p);
+  tell({"step", "all gathered parameters are dropped", 0, Lane::compute, "", std::to_string(dropped.size()) + " parameters"});
+  const Tensor squares = squares_of_gradients();
+  const Tensor factor = factor_of_clipping(squares);
+  device().free(Lane::compute, squares);
+  for (const SubGroup& group : sub_groups_) update(group, factor);
+  if (factor) device().free(Lane::compute, factor);
+  updated_ = device().record(Lane::compute);
+  gather_persistent();
+}
+
+/// The gradient in fp32 and, where it was not, a flat copy of it on the way, are there for the moment only.
+void DeepSpeedStage3::update(const SubGroup& group, Tensor factor) {
+  label(Verb::adam, int(&group - sub_groups_.data()));
+  const Lane lane = Lane::compute;
+  const Held flat(device(), lane, alloc(lane, Band::grad, group.count, grads_.dtype()));
+  device().launch(lane, Copy{grads_.slice(group.at, group.count), *flat});
+  Held wide;
+  if (grads_.dtype() != Dtype::fp32) {
+    wide = Held(device(), lane, alloc(lane, Band::grad, group.count, Dtype::fp32));
+    device().launch(lane, Copy{*flat, *wide});
+  }
+  const Tensor grad = wide ? *wide : *flat;
+  scale(lane, grad, 1);  // DeepSpeed's own pass for the factor, which Adam applies here
+  step_adam(grad, factor, group.master, group.m, group.v);
+  device().launch(lane, Copy{group.master, params_.slice(group.at, group.count)});
+}
+
+/// One gather each; the host waits for all.
+void DeepSpeedStage3::gather_persistent() {
+  if (persistent_.empty()) return;
+  const Lane lane = this->lane(Lane::gather);
+  std::int64_t bytes = 0;
+  std::vector<Borders> borders;
+  for (const int p : persistent_) {
+    State& s = states_[p];
+    coordinator_->persist(p);
+    label(Verb::all_gather, p);
+    borders.push_back(borders_of({p}));
+    s.full = world() == 1 ? own_shard(params_, p) : alloc(Lane::compute, Band::gathered, borders.back()->back(), params_.dtype());
+    bytes += s.full.bytes();
+  }
+  device().wait(lane, device().record(Lane::compute));
+  if (world() > 1)
+    for (std::size_t i = 0; i < persistent_.size(); ++i) {
+      const int p = persistent_[i];
+      label(Verb::all_gather, p);
+      fabric().all_gather(lane, mesh().world, own_shard(params_, p), states_[p].full, Payload::data, borders[i]);
+    }
+  tell({"step", std::to_string(persistent_.size()) + " all_gathers, one per persistent parameter", bytes, lane, "the update", ""});
+  device().wait(Lane::compute, device().record(lane));
+  device().synchronize();
+}
+
+void DeepSpeedStage3::append_theta(std::vector<ThetaPiece>& pieces) {
+  pieces.reserve(order_.size());  // downloads write where the pieces are
+  for (const int p : order_) {
+    const SubGroup& group = sub_groups_[std::size_t(states_[p].group)];
+    const Dim count = piece(p, me());
+    if (count.charged() == 0) continue;
+    pieces.push_back({p, states_[p].cuts[std::size_t(me())], count, {}});
+    device().download(Lane::compute, group.master.slice(states_[p].at - group.at, count), pieces.back().values);
+  }
+}
+
+}  // namespace shardsim

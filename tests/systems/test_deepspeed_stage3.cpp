@@ -1,0 +1,227 @@
+// deepspeed stage 3: its gathers and reductions, what it holds, and that it trains as dp does.
+#include <doctest/doctest.h>
+
+#include <algorithm>
+#include <cmath>
+#include <map>
+
+#include "app/scenario_model.h"
+#include "core/error.h"
+#include "property/runs.h"
+#include "systems/deepspeed.h"
+#include "systems/deepspeed_stage3.h"
+
+using namespace shardsim;
+using namespace shardsim::test;
+
+namespace {
+
+using Words = std::map<std::string, std::string>;
+
+SchemeChoice stage3(const Words& words = {}) {
+  const SchemeEntry entry{"stage3", "", "",
+                          [](const Options& o) -> std::unique_ptr<Scheme> { return std::make_unique<DeepSpeedStage3>(o); },
+                          DeepSpeed::options()};
+  Options options(entry.options);
+  for (const auto& [name, value] : words) options.set(name, value);
+  return {entry, options};
+}
+
+SchemeResult run(const Scenario& s, const Words& words) { return run_scheme(s, TrainingSet(s), stage3(words)); }
+
+/// As in the experiment that the figures come from: 8 ranks, 4 x 1024 tokens, bf16, GELU written out.
+Scenario gpt2_large() {
+  Scenario s = small_scenario();
+  s.model = {}, s.world = 8, s.steps = 3, s.micro_batch = 4;
+  s.transformer = TransformerChoice{};
+  s.transformer->shape = find_preset("gpt2-large")->shape;
+  s.transformer->shape.vocab = 50304;
+  s.transformer->sequence = 1024;
+  s.transformer->plan.fused_activation = false;
+  s.numerics = Numerics::off;
+  s.knobs.precision = {Dtype::bf16, Dtype::bf16, Dtype::bf16};
+  s.fabric = Fidelity::formula;
+  s.recorded_ranks = 1;
+  return s;
+}
+
+/// Nothing in it divides by 3 or by 8, and some pieces are empty.
+Scenario small_transformer(bool tied = true) {
+  Scenario s = small_scenario();
+  s.model = {}, s.world = 3, s.steps = 3, s.micro_batch = 2;
+  s.transformer = TransformerChoice{};
+  TransformerShape& shape = s.transformer->shape;
+  shape.family = Family::gpt2, shape.tied = tied, shape.layers = 2, shape.hidden = 20, shape.heads = shape.kv_heads = 4;
+  shape.head_dim = 5, shape.ffn = 44, shape.vocab = 29, shape.positions = 12;
+  s.transformer->sequence = 8;
+  return s;
+}
+
+/// Small limits, so that a small model is gathered and flushed in many pieces.
+const Words tight{
+    {"reduce_bucket_size", "700"},         {"stage3_prefetch_bucket_size", "900"},       {"stage3_max_live_parameters", "4000"},
+    {"stage3_max_reuse_distance", "3000"}, {"stage3_param_persistence_threshold", "25"}, {"sub_group_size", "1000"}};
+
+Words with(Words words, const Words& more) {
+  for (const auto& [name, value] : more) words[name] = value;
+  return words;
+}
+
+constexpr std::int64_t all = 774'090'240, persistent = 601'600;
+
+/// Rank 0's collectives of the last step, in the order in which they end.
+std::vector<Span> collectives(const SchemeResult& result, Verb verb) {
+  const RankResult& rank = result.ranks[0];
+  std::vector<Span> found;
+  for (const Span& span : rank.spans)
+    if (span.op == Span::collective && span.verb == verb && span.begin >= rank.step_begin.back()) found.push_back(span);
+  return found;
+}
+
+std::int64_t bytes_of_all(const std::vector<Span>& spans) {
+  std::int64_t bytes = 0;
+  for (const Span& span : spans) bytes += span.size;
+  return bytes;
+}
+
+std::int64_t held(const SchemeResult& result) {
+  std::int64_t bytes = 0;
+  for (const Part& part : result.ranks[0].resident) bytes += part.bytes;
+  return bytes;
+}
+
+double worst_difference(const std::vector<float>& a, const std::vector<float>& b) {
+  REQUIRE(a.size() == b.size());
+  REQUIRE(!a.empty());
+  double worst = 0;
+  for (std::size_t i = 0; i < a.size(); ++i) worst = std::max(worst, std::abs(double(a[i]) / double(b[i]) - 1));
+  return worst;
+}
+
+}  // namespace
+
+TEST_CASE("stage 3 gathers GPT-2 Large 15 times in forward, never in backward, and 290 small parameters after the step") {
+  const SchemeResult result = run(gpt2_large(), Words{});
+  const std::vector<Span> gathers = collectives(result, Verb::all_gather);
+  REQUIRE(gathers.size() == 15 + 290);
+  CHECK(gathers[0].size == 2 * 64'389'120);
+  for (std::size_t i = 1; i < 15; ++i) CHECK((gathers[i].size >= 2 * 47'000'000 && gathers[i].size <= 2 * 54'100'000));
+  const std::vector<Span> in_forward(gathers.begin(), gathers.begin() + 15), after(gathers.begin() + 15, gathers.end());
+  CHECK(bytes_of_all(in_forward) == 2 * 794'460'160);
+  CHECK(bytes_of_all(after) == 2 * persistent);
+  double backward = 1e9, update = 0;
+  for (const Span& span : result.ranks[0].spans) {
+    if (span.begin < result.ranks[0].step_begin.back()) continue;
+    if (span.verb == Verb::backward) backward = std::min(backward, span.begin);
+    if (span.verb == Verb::adam) update = std::max(update, span.end);
+  }
+  CHECK(in_forward.back().begin < backward);
+  CHECK(after.front().begin >= update);
+}
+
+TEST_CASE("stage 3 scatters two buckets, and ranks send 2.74 GB in a step") {
+  const SchemeResult result = run(gpt2_large(), Words{});
+  const std::vector<Span> scatters = collectives(result, Verb::reduce_scatter);
+  REQUIRE(scatters.size() == 2);
+  CHECK(scatters[0].size == 2 * 498'498'560);  // 8 divides every parameter
+  CHECK(scatters[1].size == 2 * 275'591'680);
+  std::int64_t sent = 0;
+  for (const Span& span : result.ranks[0].spans)
+    if (span.op == Span::collective && !span.control && span.begin >= result.ranks[0].step_begin.back()) sent += span.bytes;
+  CHECK(sent == 7 * 2 * (all + 794'460'160 + persistent) / 8);
+  CHECK(double(sent) == doctest::Approx(2.745e9).epsilon(0.002));
+}
+
+TEST_CASE("stage 3 holds a bucket and a gradient beside its shards: 2.53 GiB with the masks and workspaces of the measured run") {
+  const SchemeResult result = run(gpt2_large(), Words{});
+  const std::int64_t bucket = 2 * 500'000'000;
+  CHECK(resident_of(result.ranks[0], Band::param) == 2 * all / 8);
+  CHECK(resident_of(result.ranks[0], Band::opt) == 12 * all / 8);
+  CHECK(resident_of(result.ranks[0], Band::grad) == 2 * all / 8);
+  CHECK(resident_of(result.ranks[0], Band::bucket) == bucket);
+  CHECK(resident_of(result.ranks[0], Band::gathered) == 2 * persistent);
+  // The model's own, not the scheme's: 36 causal masks of 1024 x 1024 in fp32. cuBLAS: two workspaces of 8.125 MiB.
+  const double outside = 36. * 1024 * 1024 * 4 + 2 * 8.125 * 0x1p20;
+  CHECK((double(held(result)) + outside) / 0x1p30 == doctest::Approx(2.53).epsilon(0.002));
+  const SchemeResult small = run(gpt2_large(), {{"reduce_bucket_size", "5e7"}});
+  CHECK((double(held(small)) + outside) / 0x1p30 == doctest::Approx(1.69).epsilon(0.003));
+  CHECK(collectives(small, Verb::reduce_scatter).size() == 17);
+  CHECK(bytes_of_all(collectives(small, Verb::reduce_scatter)) == 2 * all);
+  CHECK(collectives(small, Verb::reduce_scatter).back().size == 2 * 64'389'120);  // wte: alone, from where it lies
+}
+
+TEST_CASE("without prefetch and reuse stage 3 gathers twice, the tied embedding once per use") {
+  const SchemeResult result = run(gpt2_large(), {{"stage3_prefetch_bucket_size", "0"}, {"stage3_max_reuse_distance", "0"}});
+  const std::vector<Span> gathers = collectives(result, Verb::all_gather);
+  CHECK(gathers.size() == 294 + 290);
+  CHECK(double(bytes_of_all(gathers) - 2 * persistent) / (2 * all) == doctest::Approx(2.16).epsilon(0.005));
+}
+
+TEST_CASE("stage 3's loss is dp's within rounding on simgrid and threads, for 1, 2, 3 and 8 ranks, micro-batches and clipping") {
+  for (const bool tied : {true, false})
+    for (const int world : {1, 2, 3, 8})
+      for (const int accumulation : {1, 2}) {
+        INFO("tied " << tied << ", world " << world << ", accumulation " << accumulation);
+        Scenario s = small_transformer(tied);
+        s.world = world, s.knobs.accumulation = accumulation;
+        s.knobs.clip = accumulation == 2 ? 0.5f : 0.f;
+        s.knobs.streams = 1 + world % 3;
+        const SchemeResult dp = test::run(s, "dp");
+        for (const Words& words : {Words{}, tight}) {
+          const SchemeResult simgrid = run(s, words);
+          CHECK(worst_difference(simgrid.ranks[0].losses, dp.ranks[0].losses) < 1e-5);
+          s.backend = "threads";
+          const SchemeResult threads = run(s, words);
+          CHECK(threads.ranks[0].losses == simgrid.ranks[0].losses);
+          CHECK(threads.theta == simgrid.theta);
+          s.backend = "simgrid";
+        }
+      }
+}
+
+TEST_CASE("stage 3's other ways to gather and to reduce give the same numbers") {
+  Scenario s = small_transformer();
+  s.knobs.streams = 3, s.knobs.accumulation = 2;
+  const SchemeResult expected = run(s, tight);
+  for (const Words& words :
+       {Words{{"stage3_allgather_sequential", "true"}}, Words{{"overlap_comm", "false"}}, Words{{"contiguous_gradients", "false"}},
+        Words{{"stage3_use_all_reduce_for_fetch_params", "true"}}, Words{{"reduce_scatter", "false"}}}) {
+    INFO(words.begin()->first);
+    const SchemeResult result = run(s, with(tight, words));
+    CHECK(worst_difference(result.ranks[0].losses, expected.ranks[0].losses) < 1e-5);
+  }
+  CHECK(collectives(run(s, with(tight, {{"reduce_scatter", "false"}})), Verb::all_reduce).size() > 3);
+}
+
+TEST_CASE("numerics full, twin and off give stage 3 the same seconds and bytes, to the bit") {
+  Scenario s = small_transformer();
+  s.world = 8, s.knobs.streams = 3, s.knobs.clip = 1;
+  s.knobs.precision = {Dtype::bf16, Dtype::bf16, Dtype::bf16};
+  s.transformer->twin_hidden = 8, s.transformer->twin_heads = 2, s.transformer->twin_vocab = 5, s.transformer->twin_sequence = 3;
+  const SchemeResult full = run(s, tight);
+  for (const Numerics numerics : {Numerics::twin, Numerics::off}) {
+    s.numerics = numerics;
+    const SchemeResult thin = run(s, tight);
+    for (std::size_t r = 0; r < full.ranks.size(); ++r) {
+      CHECK(thin.ranks[r].step_end == full.ranks[r].step_end);
+      CHECK(thin.ranks[r].traffic_bytes == full.ranks[r].traffic_bytes);
+      CHECK(thin.ranks[r].peak.bytes == full.ranks[r].peak.bytes);
+    }
+    if (numerics == Numerics::twin) CHECK(thin.ranks[0].losses.size() == std::size_t(s.steps));
+  }
+}
+
+TEST_CASE("stage 3 with a recomputed block trains to the same numbers, though modules begin a second time in backward") {
+  Scenario s = small_transformer();
+  const SchemeResult kept = run(s, tight);
+  s.transformer->plan.recompute = {Recompute::Kind::full, 1, true};
+  CHECK(run(s, tight).theta == kept.theta);
+}
+
+TEST_CASE("stage 3 refuses what it does not model") {
+  for (const auto& [name, value] :
+       Words{{"stage3_module_granularity_threshold", "100"}, {"gradient_predivide_factor", "2"}, {"check_grad_overflow", "true"}}) {
+    INFO(name);
+    CHECK_THROWS_WITH_AS(stage3({{name, value}}).make(), doctest::Contains(name.c_str()), std::invalid_argument);
+  }
+}
