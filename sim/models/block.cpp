@@ -15,13 +15,16 @@ Block::Block(const Layers& layers, int index, int first)
   attention_ = tree.open(name + "attention");
   qkv_ = layers.add_linear(weights_, name + "attention.qkv", sizes.hidden, sizes.qkv());
   out_ = layers.add_linear(weights_, name + "attention.out", sizes.heads.count * sizes.head_dim, sizes.hidden);
+  if (!sizes.is_llama()) attention_dropout_ = tree.add(name + "attention.dropout");
   tree.close();
   norm2_ = layers.add_norm(weights_, name + "norm2");
   feed_forward_module_ = tree.open(name + "feed_forward");
   if (sizes.is_llama()) feed_forward_.gate = layers.add_linear(weights_, name + "feed_forward.gate", sizes.hidden, sizes.ffn);
   feed_forward_.up = layers.add_linear(weights_, name + "feed_forward.up", sizes.hidden, sizes.ffn);
-  feed_forward_.activation = tree.add(name + "feed_forward.activation");
+  // A GELU that is written out is no module: a function, as new_gelu in nanoGPT.
+  if (sizes.is_llama() || sizes.plan.fused_activation) feed_forward_.activation = tree.add(name + "feed_forward.activation");
   feed_forward_.down = layers.add_linear(weights_, name + "feed_forward.down", sizes.ffn, sizes.hidden);
+  if (!sizes.is_llama()) feed_forward_.dropout = tree.add(name + "feed_forward.dropout");
   tree.close();
   tree.close();
 }
@@ -32,6 +35,7 @@ Block::Kept Block::compute(const Params& params) const {
   layers_.enter(attention_, Pass::forward);
   kept.attention = attention(layers_, layers_.linear(params, qkv_, *kept.norm1.y, true));
   kept.x1 = layers_.linear(params, out_, *kept.attention.out, true);
+  layers_.pass_through(attention_dropout_, Pass::forward);
   layers_.leave(attention_, Pass::forward);
   layers_.launch(Add{*x_, *kept.x1});
   kept.norm2 = layers_.norm(params, norm2_, *kept.x1);
@@ -42,6 +46,7 @@ Block::Kept Block::compute(const Params& params) const {
 
 Held Block::last_linear(const Params& params, const Kept& kept) const {
   Held y = layers_.linear(params, feed_forward_.down, *kept.feed_forward.y, true);
+  layers_.pass_through(feed_forward_.dropout, Pass::forward);
   layers_.leave(feed_forward_module_, Pass::forward);
   layers_.launch(Add{*kept.x1, *y});
   return y;
@@ -68,6 +73,7 @@ Held Block::backward(Held dy, Tensor flat, Tensor flat_grads, bool accumulate) {
   }
   Kept kept = std::move(kept_);
   layers_.enter(feed_forward_module_, Pass::backward);
+  layers_.pass_through(feed_forward_.dropout, Pass::backward);
   Held dx1 = layers_.linear_backward(params, grads, feed_forward_.down, *kept.feed_forward.y, *dy, accumulate);
   kept.feed_forward.y.reset();
   dx1 = feed_forward_backward(layers_, params, grads, feed_forward_, *kept.norm2.y, std::move(kept.feed_forward), std::move(dx1),
@@ -78,6 +84,7 @@ Held Block::backward(Held dy, Tensor flat, Tensor flat_grads, bool accumulate) {
   layers_.launch(Add{*dy, *dx1});
   dy.reset();
   layers_.enter(attention_, Pass::backward);
+  layers_.pass_through(attention_dropout_, Pass::backward);
   Held dx = layers_.linear_backward(params, grads, out_, *kept.attention.out, *dx1, accumulate);
   dx = attention_backward(layers_, std::move(kept.attention), std::move(dx));
   dx = layers_.linear_backward(params, grads, qkv_, *kept.norm1.y, *dx, accumulate);

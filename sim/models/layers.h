@@ -89,13 +89,15 @@ struct Layers {
   ModuleTree& tree;
   ModuleHooks* hooks = nullptr;
 
-  /// A module begins or ends its part of a pass.
+  /// A module begins or ends its part of a pass. -1: no module, but code in the one around it.
   void enter(int module, Pass pass) const {
-    if (hooks) pass == Pass::forward ? hooks->pre_forward(module) : hooks->pre_backward(module);
+    if (hooks && module >= 0) pass == Pass::forward ? hooks->pre_forward(module) : hooks->pre_backward(module);
   }
   void leave(int module, Pass pass) const {
-    if (hooks) pass == Pass::forward ? hooks->post_forward(module) : hooks->post_backward(module);
+    if (hooks && module >= 0) pass == Pass::forward ? hooks->post_forward(module) : hooks->post_backward(module);
   }
+  /// A module that does nothing, as a dropout of 0; frameworks call it all the same.
+  void pass_through(int module, Pass pass) const { enter(module, pass), leave(module, pass); }
 
   /// rows x cols of the model's type: kept for the backward pass, or for the moment.
   Held kept(Dim rows, Dim cols) const { return kept(rows, cols, sizes.type); }
@@ -127,7 +129,7 @@ Held attention_backward(const Layers&, AttentionKept, Held dout);
 
 struct FeedForwardAt {
   LinearAt up, gate, down;
-  int activation = -1;  ///< the activation's module
+  int activation = -1, dropout = -1;  ///< modules without parameters
 };
 struct FeedForwardKept {
   Held up, gate;  ///< what goes into the activation

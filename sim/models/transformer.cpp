@@ -15,6 +15,7 @@ Transformer::Transformer(Device& device, const TransformerSizes& sizes, TokenBat
   };
   token_table_ = table("embedding.tokens", sizes.vocab, tokens_module_);
   if (!sizes.is_llama()) position_table_ = table("embedding.positions", sizes.positions, positions_module_);
+  if (!sizes.is_llama()) dropout_ = tree_.add("embedding.dropout");
   // A tied head's norm is the embedding's neighbour in memory; as modules, both stand behind the blocks.
   ModuleTree last_modules;
   Layers last_layers{device, sizes_, last_modules};
@@ -80,10 +81,12 @@ void Transformer::embed(const Params& params) {
   const Tensor positions = params[position_table_].matrix(none, sizes_.heads.sequence, sizes_.hidden);
   layers_.launch(AddBias{positions, *stream_});
   layers_.leave(positions_module_, Pass::forward);
+  layers_.pass_through(dropout_, Pass::forward);
 }
 
 /// Embeddings have no input that needs a gradient: their backward begins and does not end, as a framework's hooks see it.
 void Transformer::embed_backward(const Grads& grads, bool accumulate) {
+  layers_.pass_through(dropout_, Pass::backward);
   if (position_table_ >= 0) {
     layers_.enter(positions_module_, Pass::backward);
     const Tensor all = grads[position_table_];

@@ -36,7 +36,7 @@ class Block {
   const Layers& layers_;
   bool recomputes_;
   Weights weights_;
-  int module_ = -1, attention_ = -1, feed_forward_module_ = -1;
+  int module_ = -1, attention_ = -1, attention_dropout_ = -1, feed_forward_module_ = -1;
   NormAt norm1_, norm2_;
   LinearAt qkv_, out_;
   FeedForwardAt feed_forward_;
@@ -75,7 +75,7 @@ class Transformer : public Model {
   TokenBatchSource source_;
   Weights embedding_, head_;
   int token_table_ = -1, position_table_ = -1, head_matrix_ = -1;
-  int root_ = -1, tokens_module_ = -1, positions_module_ = -1, head_module_ = -1;
+  int root_ = -1, tokens_module_ = -1, positions_module_ = -1, dropout_ = -1, head_module_ = -1;
   NormAt final_norm_;
   std::vector<Block> blocks_;
   std::vector<const Layout*> layouts_;
