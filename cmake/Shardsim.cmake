@@ -31,7 +31,8 @@ function(shardsim_library name)
   install(TARGETS ${target} EXPORT shardsim-targets ARCHIVE DESTINATION ${CMAKE_INSTALL_LIBDIR})
 endfunction()
 
-# Ends the list of schemes: writes built_in_schemes.cpp and makes the library shardsim_schemes of it.
+# shardsim_built_in_schemes(<source>...): ends the list of schemes. Writes built_in_schemes.cpp and makes the library shardsim_schemes
+# of it and of the schemes' own sources.
 function(shardsim_built_in_schemes)
   get_property(includes GLOBAL PROPERTY shardsim_scheme_includes)
   get_property(entries GLOBAL PROPERTY shardsim_scheme_entries)
@@ -48,7 +49,7 @@ Registry built_in_schemes() {
 
 }  // namespace shardsim
 ")
-  add_library(shardsim_schemes STATIC ${file})
+  add_library(shardsim_schemes STATIC ${file} ${ARGN})
   target_link_libraries(shardsim_schemes PUBLIC shardsim_core)
   target_include_directories(shardsim_schemes PUBLIC $<BUILD_INTERFACE:${PROJECT_SOURCE_DIR}/schemes>
     $<INSTALL_INTERFACE:${CMAKE_INSTALL_INCLUDEDIR}/shardsim>)

@@ -57,8 +57,8 @@ class Archive {
     (*this)(r.traffic_bytes), (*this)(r.control_bytes), (*this)(r.spans), (*this)(r.entries);
   }
   void value_of(SchemeResult& r) {
-    (*this)(r.scheme), (*this)(r.backend), (*this)(r.world), (*this)(r.steps), (*this)(r.shard), (*this)(r.shards),
-        (*this)(r.parameters);
+    (*this)(r.scheme), (*this)(r.backend), (*this)(r.world), (*this)(r.steps), (*this)(r.shard), (*this)(r.has_closed_forms),
+        (*this)(r.shards), (*this)(r.parameters);
     (*this)(r.padding), (*this)(r.unit_parameters), (*this)(r.ranks), (*this)(r.theta), (*this)(r.links), (*this)(r.gpu);
     (*this)(r.interrupted), (*this)(r.notes);
   }

@@ -186,7 +186,10 @@ int run_program(int argc, const char* const* argv, const Registry& built_in) {
     if (app.got_subcommand("platform")) return write_platform(), fine;
     if (app.got_subcommand("validate")) return validate(registry);
     if (app.got_subcommand("calibrate")) return calibrate(registry);
-    return explain_command->parsed() ? explain(explain_command->remaining(), run_explained, registry) : list(listed, registry);
+    const int code =
+        explain_command->parsed() ? explain(explain_command->remaining(), run_explained, registry) : list(listed, registry);
+    if (!std::cout.flush()) throw ScenarioError("standard output: cannot be written");
+    return code;
   } catch (const ScenarioError& error) {
     std::cerr << error.what() << "\n";
     return wrong_input;

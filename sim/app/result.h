@@ -35,6 +35,7 @@ struct SchemeResult {
   int world = 1;
   int steps = 0;  ///< finished; fewer than asked when interrupted
   ShardSet shard;
+  bool has_closed_forms = true;
   int shards = 1;                             ///< ranks that share one copy of what is sharded
   std::int64_t parameters = 0, padding = 0;   ///< charged elements; padding over all units
   std::vector<std::int64_t> unit_parameters;  ///< charged, without padding

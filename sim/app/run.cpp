@@ -57,6 +57,7 @@ struct Ranks {
     std::vector<ThetaPiece> theta;
     std::vector<Unit> units;
     ShardSet shard;
+    bool has_closed_forms = true;
     int shards = 1;
     int steps = 0;
   };
@@ -72,7 +73,8 @@ void train(Ranks& ranks, Device& device, Fabric& fabric) {
   scheme->bind(rank);
   device.synchronize();
   own.reports.resize(scenario.steps), own.begin.resize(scenario.steps), own.end.resize(scenario.steps);
-  own.units = scheme->units(), own.shard = scheme->shard(), own.shards = scheme->mesh().shards.size;
+  own.units = scheme->units(), own.shard = scheme->shard(), own.has_closed_forms = scheme->has_closed_forms(),
+  own.shards = scheme->mesh().shards.size;
   for (int step = 0; step < scenario.steps && ranks.stop.begins(step); ++step) {
     device.stamp(Lane::compute, own.begin[step]);
     scheme->run_step(step, own.reports[step]);
@@ -141,6 +143,7 @@ SchemeResult run_on(Backend& backend, const Scenario& scenario, const TrainingSe
   SchemeResult result;
   result.scheme = choice.label, result.backend = scenario.backend, result.world = scenario.world;
   result.steps = ranks.own[0].steps, result.interrupted = result.steps < scenario.steps;
+  result.has_closed_forms = ranks.own[0].has_closed_forms;
   result.shard = ranks.own[0].shard, result.shards = ranks.own[0].shards;
   for (const Unit& unit : ranks.own[0].units) {
     result.unit_parameters.push_back(unit.count.charged());
@@ -223,6 +226,15 @@ std::string answer_of(const Scenario& scenario, const TrainingSet& set, const Sc
   }
 }
 
+/// A machine that the scenario says in numbers lies in a file of ours, which the user has never seen.
+std::string in_users_words(std::string text, const Scenario& scenario) {
+  const std::string file = scenario.platform.string();
+  if (!scenario.generated_platform) return text;
+  for (std::size_t at; (at = text.find(file)) != std::string::npos;)
+    text.replace(at, file.size(), scenario.file.string() + ": platform");
+  return text;
+}
+
 /// Refuses arithmetic whose numbers alone are more than this machine's memory; every number is a float, whatever its type.
 void check_that_numbers_fit(const Scenario& scenario, const TrainingSet& set, const SchemeChoice& choice) {
   const ShardSet shard = choice.make()->shard();
@@ -252,7 +264,8 @@ SchemeResult run_scheme(const Scenario& scenario, const TrainingSet& set, const 
                       std::to_string(int(std::ceil(scenario.patience))) +
                       " s, so its step() hangs; it was ended (patience: in the scenario says how long to wait)");
   if (!end.answered) {
-    if (const std::string text = platform_refusal(end.messages, scenario.platform); !text.empty()) throw ScenarioError(text);
+    if (const std::string text = platform_refusal(end.messages, scenario.platform); !text.empty())
+      throw ScenarioError(in_users_words(text, scenario));
     if (end.how == "signal 9") throw std::bad_alloc();  // how the system takes back memory that it has not got
     throw std::runtime_error("scheme '" + choice.label + "': the run ended with " + end.how);
   }
@@ -261,7 +274,7 @@ SchemeResult run_scheme(const Scenario& scenario, const TrainingSet& set, const 
     case illegal:
       throw IllegalStep(text);
     case scenario_error:
-      throw ScenarioError(text);
+      throw ScenarioError(in_users_words(text, scenario));
     case no_memory:
       throw std::bad_alloc();
     case other:

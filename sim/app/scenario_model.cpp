@@ -149,7 +149,8 @@ void read_numerics(const Fields& root, Scenario& scenario, std::vector<std::stri
     refuse(*node, "a twin needs a width; write it as {mode: twin, width: 32}");
   }
   if (node->kind == YamlNode::Kind::scalar && node->text != "full" && node->text != "off")
-    refuse(*node, "unknown value " + quoted(node->text) + "; known values: full, off, {mode: twin, width: 32}");
+    refuse(*node, "unknown value " + quoted(node->text) + "; known values: full, off, " +
+                      (scenario.transformer ? "twin, {mode: twin, hidden: 32}" : "{mode: twin, width: 32}"));
   scenario.numerics = choice_of(*node, {"full", "off"}) == 0 ? Numerics::full : Numerics::off;
 }
 
@@ -173,6 +174,11 @@ bool is_perceptron(const YamlNode& model) {
 
 void read_model_and_data(const Fields& root, Scenario& scenario, std::vector<std::string>& defaults) {
   const YamlNode& model = root.need("model", "model: gpt2, or {kind: mlp, widths: [8, 32, 4]}");
+  if (model.kind == YamlNode::Kind::list || (model.kind == YamlNode::Kind::map && !model.child("kind") && !model.child("preset") &&
+                                             !model.child("hf_config") && !model.child("widths")))
+    refuse(model,
+           "does not say which model; write a preset's name, {kind: gpt2, layers: 4, hidden: 64, heads: 4, vocab: 256}, "
+           "{hf_config: config.json} or {kind: mlp, widths: [8, 32, 4]}");
   std::int64_t parameters = 0;
   if (is_perceptron(model)) {
     scenario.model = read_mlp(model, scenario, defaults);
@@ -190,7 +196,9 @@ void read_model_and_data(const Fields& root, Scenario& scenario, std::vector<std
     parameters = shardsim::parameters(scenario.transformer->shape);
     const double tokens = double(scenario.micro_batch) * double(scenario.transformer->sequence);
     const TransformerShape& shape = scenario.transformer->shape;
-    if (tokens * double(std::max({shape.vocab, shape.ffn, shape.hidden})) > double(most_parameters))
+    const double scores =
+        scenario.transformer->plan.flash_attention ? 0 : double(shape.heads) * double(scenario.transformer->sequence);
+    if (tokens * std::max(double(std::max({shape.vocab, shape.ffn, shape.hidden})), scores) > double(most_parameters))
       refuse(model, "and the batch make an activation of more than 2^50 numbers; choose a smaller batch");
   }
   if (!scenario.model.theta0.empty()) check_theta0(*model.child("theta0"), scenario, parameters);

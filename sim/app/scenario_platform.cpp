@@ -66,6 +66,9 @@ MachineSpec machine_of(const YamlNode& node, std::vector<std::string>& defaults)
   if (const YamlNode* share = fields.find("nic_efficiency")) machine.nic_efficiency = number_of(*share);
   else if (machine.nodes > 1) defaults.push_back("platform.nic_efficiency: 0.9");
   if (const YamlNode* topology = fields.find("topology")) machine.has_leaves = choice_of(*topology, {"switch", "fat-tree"}) == 1;
+  for (const char* key : {"nodes_per_leaf", "oversubscription"})
+    if (const YamlNode* of_leaf = fields.find(key); of_leaf && !machine.has_leaves)
+      refuse(*of_leaf, "is a fat tree's; write topology: fat-tree too, or remove the key");
   machine.nodes_per_leaf = int(fields.integer_or("nodes_per_leaf", 4, 1, 1 << 20));
   if (const YamlNode* factor = fields.find("oversubscription")) machine.oversubscription = number_of(*factor);
   try {

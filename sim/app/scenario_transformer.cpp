@@ -38,6 +38,10 @@ TransformerShape base_shape(const Fields& fields, Scenario& scenario, std::strin
     try {
       formats::HfConfig config = formats::read_hf_config(file);
       for (const std::string& note : config.notes) scenario.notes.push_back(name + ": " + note);
+      if (const YamlNode* positions = fields.find("positions"); positions && config.window > 0)
+        if (integer_of(*positions, 1, most) > config.window)
+          refuse(*positions, "beyond the sliding window of " + std::to_string(config.window) +
+                                 " tokens attention is another one, which is not modelled");
       return config.shape;
     } catch (const ScenarioError& error) {
       refuse(*node, error.what());
@@ -49,14 +53,15 @@ TransformerShape base_shape(const Fields& fields, Scenario& scenario, std::strin
   shape.biases = shape.tied = shape.family == Family::gpt2;
   shape.positions = shape.family == Family::gpt2 ? 1024 : 4096;
   name = kind.text;
-  for (const char* size : {"layers", "hidden", "heads", "vocab"}) fields.need(size, std::string(size) + ": a whole number");
+  for (const std::string size : {"layers: 4", "hidden: 64", "heads: 4", "vocab: 256"})
+    fields.need(size.substr(0, size.find(':')), size);
   return shape;
 }
 
 void read_sizes(const Fields& fields, TransformerShape& shape) {
   const TransformerShape base = shape;
   const auto size = [&fields](const char* key, std::int64_t& value) {
-    if (const YamlNode* node = fields.find(key)) value = integer_of(*node, 1, most);
+    if (const YamlNode* node = fields.find(key)) value = integer_of(*node, 1, std::string(key) == "layers" ? 1 << 16 : most);
     return fields.find(key) != nullptr;
   };
   std::int64_t layers = shape.layers;
@@ -70,7 +75,10 @@ void read_sizes(const Fields& fields, TransformerShape& shape) {
   if (!size("ffn", shape.ffn) && base.ffn == 0) shape.ffn = 4 * shape.hidden;
   if (const YamlNode* node = fields.find("tied")) shape.tied = switch_of(*node);
   if (const YamlNode* node = fields.find("norm_eps")) shape.norm_eps = number_of(*node);
-  if (const YamlNode* node = fields.find("rope_base")) shape.rope_base = number_of(*node);
+  if (const YamlNode* node = fields.find("rope_base")) {
+    if (shape.family != Family::llama) refuse(*node, "gpt2 has learned positions and no rotary ones; remove the key");
+    shape.rope_base = number_of(*node);
+  }
 }
 
 Recompute recompute_of(const YamlNode& node, std::vector<std::string>& defaults) {

@@ -55,7 +55,7 @@ std::string wrapped(const std::string& text, std::size_t indent) {
 
 /// The two sides of the bar, the bar in a fixed column.
 std::string pair(double formula, double simulated) {
-  return right(decimal_text(formula), 10) + " | " + left(decimal_text(simulated), 9);
+  return right(std::isnan(formula) ? "-" : decimal_text(formula), 10) + " | " + left(decimal_text(simulated), 9);
 }
 
 std::string units_text(const std::set<int>& units, int all) {
@@ -94,6 +94,7 @@ struct Closed {
 };
 Closed closed_forms(const Scenario& scenario, const SchemeResult& result) {
   const Knobs& knobs = scenario.knobs;
+  if (!result.has_closed_forms) return {NAN, NAN, NAN};
   return {formulas::traffic_units(result.shard, knobs.precision, knobs.accumulation, result.world, result.shards),
           formulas::resident_bytes(result.shard, knobs.precision, result.shards, knobs.grads_resident),
           formulas::table_peak_bytes(result.shard, knobs.precision, result.shards, knobs.grads_resident)};

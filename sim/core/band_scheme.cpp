@@ -265,8 +265,8 @@ void BandScheme::check_can_reduce(Verb verb, int unit) const {
 
 void BandScheme::all_reduce(int unit) {
   State& s = state(Verb::all_reduce, unit);
+  if (s.turns_left > 0 && s.turns_left < s.turns) return;  // due when its gradient is complete
   check_can_reduce(Verb::all_reduce, unit);
-  if (s.turns_left > 0) return;
   label(Verb::all_reduce, unit);
   Device& device = rank_->device;
   const Lane lane = rank_->lane(Lane::reduce);
@@ -287,8 +287,8 @@ void BandScheme::all_reduce(int unit) {
 
 void BandScheme::reduce_scatter(int unit) {
   State& s = state(Verb::reduce_scatter, unit);
+  if (s.turns_left > 0 && s.turns_left < s.turns) return;  // due when its gradient is complete
   check_can_reduce(Verb::reduce_scatter, unit);
-  if (s.turns_left > 0) return;
   label(Verb::reduce_scatter, unit);
   Device& device = rank_->device;
   const Lane lane = rank_->lane(Lane::reduce);

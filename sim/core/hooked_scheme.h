@@ -16,6 +16,7 @@ class HookedScheme : public Scheme, protected ModuleHooks {
   /// A unit per parameter, so that theta is put together in model order whatever the system's own borders are.
   const std::vector<Unit>& units() const final { return units_; }
   const Mesh& mesh() const override { return mesh_; }
+  bool has_closed_forms() const final { return false; }
 
  protected:
   /// A parameter of the model, in model order.

@@ -96,6 +96,8 @@ class Scheme {
   virtual const Mesh& mesh() const = 0;
   /// Which bands a rank keeps only its slice of: the input of the closed forms.
   virtual ShardSet shard() const = 0;
+  /// Whether the textbook's closed forms speak of it. A real system has buffers and orders of its own.
+  virtual bool has_closed_forms() const { return true; }
 };
 
 }  // namespace shardsim

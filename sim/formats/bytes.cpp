@@ -12,6 +12,7 @@ std::string read_bytes(const std::filesystem::path& file) {
   std::error_code error;
   if (!std::filesystem::exists(file, error)) throw ScenarioError(file.string() + ": there is no such file");
   if (std::filesystem::is_directory(file, error)) throw ScenarioError(file.string() + ": is a folder; name a file");
+  if (!std::filesystem::is_regular_file(file, error)) throw ScenarioError(file.string() + ": is a device or a pipe; name a file");
   std::ifstream in(file, std::ios::binary);
   std::ostringstream bytes;
   bytes << in.rdbuf();

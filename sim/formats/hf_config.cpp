@@ -65,7 +65,7 @@ class Reader {
     if (const std::string reason = impossible(shape_); !reason.empty()) refuse(reason);
     note_what_is_left_out();
     compare_count();
-    return {shape_, notes_};
+    return {shape_, window_, notes_};
   }
 
  private:
@@ -260,7 +260,7 @@ class Reader {
     const auto given_window = optional_size({"sliding_window"});
     const std::int64_t window = given_window.value_or(config_.contains("sliding_window") ? shape_.positions : 4096);
     if (window >= shape_.positions) return;
-    shape_.positions = window;
+    shape_.positions = window_ = window;
     notes_.push_back("sequences up to sliding_window, " + std::to_string(window) + ", are modelled: there attention is full");
   }
 
@@ -288,6 +288,7 @@ class Reader {
   std::filesystem::path file_;
   Json config_;
   TransformerShape shape_;
+  std::int64_t window_ = 0;
   std::vector<std::string> notes_;
 };
 

@@ -10,6 +10,7 @@ namespace shardsim::formats {
 
 struct HfConfig {
   TransformerShape shape;
+  std::int64_t window = 0;  ///< of a sliding window: longer sequences have another attention than the modelled one; 0: none
   /// What a reader of results has to know: which known model has this parameter count, and what the file asks for that changes no
   /// size (rope_scaling, dropout, ...) and is left out. One sentence each; there is at least one.
   std::vector<std::string> notes;

@@ -66,8 +66,9 @@ class SimDevice final : public Device {
 
   double host_date(double cost);
   void block_until(int pending);
+  void wait_for_room();
   void throttle() {
-    if (pending_ >= queue_depth) block_until(queue_depth / 2);
+    if (pending_ >= queue_depth) wait_for_room();
   }
 
   World& world_;
