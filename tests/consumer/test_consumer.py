@@ -104,6 +104,17 @@ class Consumer(unittest.TestCase):
         self.assertLess(found["my_dp"]["resident_bytes"], found["dp"]["resident_bytes"])
         self.assertEqual(found["my_dp"]["theta_hash"], found["dp"]["theta_hash"])
 
+    def test_a_plugin_s_options_are_set_by_the_scenario_and_by_explain(self):
+        plugin = self.plugin("first_kept")
+        found = self.results("first_kept", "{name: first_kept, keep: 4}", plugins=[plugin])
+        self.assertEqual(found["first_kept"]["traffic_units"], 3)
+        self.assertEqual(found["first_kept-keep-4"]["traffic_units"], 2)
+        self.assertEqual(found["first_kept"]["theta_hash"], found["first_kept-keep-4"]["theta_hash"])
+        self.refused(2, "schemes[0].keep: has to be a whole number of at least 0", plugins=[plugin],
+                     scheme="{name: first_kept, keep: -1}")
+        explained = self.must(self.program, "explain", "first_kept", "--keep", 4, "--plugin", plugin)
+        self.assertIn("keep: 4, not the default 0", explained)
+
     def test_list_and_explain_know_loaded_schemes(self):
         both = ["--plugin", self.plugin("whole_grads"), "--plugin", self.plugin("zero2_again")]
         listed = self.must(self.program, "list", "schemes", *both)
