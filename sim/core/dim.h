@@ -17,6 +17,14 @@ class Dim {
   constexpr Dim padded_to(std::int64_t n) const { return {(charged_ + n - 1) / n * n, (real_ + n - 1) / n * n}; }
   /// One of n equal slices; the Dim has to be padded to n.
   constexpr Dim over(std::int64_t n) const { return {charged_ / n, real_ / n}; }
+  /// The first c of n parts that are as equal as whole elements allow: floor(c/n of it), of each size by itself.
+  constexpr Dim share(std::int64_t c, std::int64_t n) const { return {charged_ * c / n, real_ * c / n}; }
+  /// Its first `charged` elements and their image among the real ones, floor(charged * real / all charged): monotone, 0 at the
+  /// beginning, all at the end.
+  constexpr Dim part(std::int64_t charged) const {
+    __extension__ using Wide = __int128;  // the product of two sizes of 1e10 does not fit 64 bits
+    return {charged, charged_ == 0 ? 0 : std::int64_t(Wide(real_) * charged / charged_)};
+  }
 
   /// The part of [begin, begin + count) that lies in [other_begin, other_begin + other_count), as {begin, count}; may be empty.
   friend constexpr std::pair<Dim, Dim> overlap(Dim begin, Dim count, Dim other_begin, Dim other_count) {

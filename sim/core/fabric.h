@@ -4,6 +4,7 @@
 #include <cstdint>
 
 #include "core/device.h"
+#include "core/image.h"
 #include "core/issue_order.h"
 #include "core/mesh.h"
 
@@ -14,7 +15,8 @@ enum class Payload : std::uint8_t { data, control };
 
 /// One rank's part in a collective. `from` and `to` follow NCCL's buffers: for n members and a whole buffer of S bytes,
 /// all_reduce: from = to, S; reduce_scatter: from S, to S/n; all_gather: from S/n, to S. In place: the small one is a slice of the
-/// other.
+/// other. An all-reduce may have any number of elements, the other two need equal charged slices, as in NCCL; how many real
+/// numbers a slice has may differ from member to member: `borders`.
 struct Collective {
   Verb verb;
   Lane lane;
@@ -22,8 +24,13 @@ struct Collective {
   Tensor from, to;
   Payload payload;
   Label label;
+  Borders borders = {};  ///< of the members' slices in the whole buffer; null: equal ones
   std::int64_t bytes() const { return verb == Verb::all_gather ? to.bytes() : from.bytes(); }  ///< of the whole buffer
   Tensor whole() const { return verb == Verb::all_gather ? to : from; }
+  Tensor part() const { return verb == Verb::all_gather ? from : to; }
+  /// Where chunk c of the whole buffer begins, and chunk c - 1 ends.
+  Dim border(int c) const { return borders ? (*borders)[std::size_t(c)] : whole().count().share(c, group.size); }
+  std::int64_t sent_bytes() const;  ///< by this member
 };
 
 class Fabric {
@@ -31,12 +38,15 @@ class Fabric {
   Fabric(Device& device, IssueOrder& order) : device_(device), order_(order) {}
   virtual ~Fabric() = default;
 
-  /// buffer = sum over the members. Sent per member: 2 (n-1)/n S.
+  /// buffer = sum over the members; any number of elements. Sent per member: 2 (n-1)/n S; where n does not divide the elements,
+  /// some send an element more than others.
   void all_reduce(Lane, Group, Tensor buffer, Payload = Payload::data);
   /// to = member's slice of the sum of `from`; the foreign slices of an in-place buffer are undefined. Sent: (n-1)/n S.
-  void reduce_scatter(Lane, Group, Tensor from, Tensor to, Payload = Payload::data);
-  /// to = every member's `from`, in member order. Sent: (n-1)/n S.
-  void all_gather(Lane, Group, Tensor from, Tensor to, Payload = Payload::data);
+  /// With borders, `to` has the size of [borders[me], borders[me+1]).
+  void reduce_scatter(Lane, Group, Tensor from, Tensor to, Payload = Payload::data, Borders = {});
+  /// to = every member's `from`, in member order. Sent: (n-1)/n S. With borders, `from` has the size of [borders[me],
+  /// borders[me+1]).
+  void all_gather(Lane, Group, Tensor from, Tensor to, Payload = Payload::data, Borders = {});
 
   /// This rank will issue nothing more; what others still expect of it is an error, not a hang.
   void finish() { order_.finish(device_.rank()); }

@@ -1,9 +1,22 @@
 // The closed forms.
 #include "core/formulas.h"
 
+#include "core/dim.h"
+
 namespace shardsim::formulas {
 
 double sent_bytes(Verb verb, int n, double bytes) { return (verb == Verb::all_reduce ? 2.0 : 1.0) * bytes * (n - 1) / n; }
+
+std::int64_t chunk_elements(int n, int c, std::int64_t count) {
+  const Dim all(count, 0);
+  return (all.share(c + 1, n) - all.share(c, n)).charged();
+}
+
+std::int64_t sent_bytes(Verb verb, int n, int me, std::int64_t count, std::int64_t width) {
+  const std::int64_t first_round = count - chunk_elements(n, me, count);
+  const std::int64_t second_round = verb == Verb::all_reduce ? count - chunk_elements(n, (me + 1) % n, count) : 0;
+  return (first_round + second_round) * width;
+}
 
 double ring_seconds(Verb verb, int n, double bytes, double bandwidth, double latency) {
   const double steps = (verb == Verb::all_reduce ? 2.0 : 1.0) * (n - 1);

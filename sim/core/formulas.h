@@ -9,7 +9,14 @@
 namespace shardsim::formulas {
 
 /// Bytes that one of n ranks sends in a ring collective over a whole buffer of `bytes`: (n-1)/n of it, twice for an all-reduce.
+/// What an average member sends, if n does not divide the elements: the basis of all prices.
 double sent_bytes(Verb, int n, double bytes);
+
+/// Elements of chunk c of n, as a ring cuts `count` of them: from floor(c count / n) to floor((c+1) count / n).
+std::int64_t chunk_elements(int n, int c, std::int64_t count);
+/// Bytes that member `me` of n sends, to the byte, over `count` elements of `width` bytes: every chunk but its own, and in an
+/// all-reduce, which sends the sums around, too, every chunk but its right neighbour's.
+std::int64_t sent_bytes(Verb, int n, int me, std::int64_t count, std::int64_t width);
 
 /// Seconds of a ring collective on equal edges: 2(n-1) steps (n-1 unless all-reduce), each a chunk of bytes/n at `bandwidth` (bytes
 /// per second) plus the edge's latency.

@@ -5,6 +5,7 @@
 #include <limits>
 #include <vector>
 
+#include "core/error.h"
 #include "numerics/host.h"
 #include "numerics/real.h"
 
@@ -13,25 +14,33 @@ namespace {
 
 constexpr float nan = std::numeric_limits<float>::quiet_NaN();
 
-void copy(const float* from, float* to, std::int64_t count) {
-  if (from != to && count > 0) std::copy_n(from, count, to);
-}
-
 /// The sum of chunk c, from member c+1 around to member c.
 std::vector<float> summed(std::span<const Collective> members, int c) {
   const int n = int(members.size());
-  const Chunk first = chunk(members[(c + 1) % n].from, n, c);
+  const Chunk first = chunk(members[(c + 1) % n], c);
   std::vector<float> sum(first.at, first.at + first.count);
-  for (int hop = 2; hop <= n; ++hop)
-    add_hop(members[0].from.dtype(), chunk(members[(c + hop) % n].from, n, c).at, sum.data(), first.count);
+  for (int hop = 2; hop <= n; ++hop) {
+    const Chunk next = chunk(members[(c + hop) % n], c);
+    check_agree(next.count, first.count);
+    add_hop(members[0].from.dtype(), next.at, sum.data(), first.count);
+  }
   return sum;
 }
 
 }  // namespace
 
-Chunk chunk(const Tensor& whole, int n, int c) {
-  const std::int64_t count = Real::of(whole.count()) / n;
-  return {count == 0 ? nullptr : data(whole) + c * count, count};
+Chunk chunk(const Collective& collective, int c) {
+  const Dim begin = collective.border(c);
+  return all_of(collective.whole().slice(begin, collective.border(c + 1) - begin));
+}
+
+Chunk all_of(const Tensor& tensor) {
+  const std::int64_t count = Real::of(tensor.count());
+  return {count == 0 ? nullptr : data(tensor), count};
+}
+
+void check_agree(std::int64_t count, std::int64_t others) {
+  if (count != others) throw IllegalStep("the ranks of a collective have buffers or borders of different real sizes");
 }
 
 void add_hop(Dtype type, const float* mine, float* sum, std::int64_t count) {
@@ -40,12 +49,17 @@ void add_hop(Dtype type, const float* mine, float* sum, std::int64_t count) {
   });
 }
 
+void store(const float* from, std::int64_t count, Chunk to) {
+  check_agree(count, to.count);
+  if (from != to.at && count > 0) std::copy_n(from, count, to.at);
+}
+
 void poison_foreign_slices(const Collective& collective) {
   const int n = collective.group.size;
   if (collective.from.in != collective.to.in) return;
   for (int c = 0; c < n; ++c) {
     if (c == collective.group.me) continue;
-    const Chunk foreign = chunk(collective.from, n, c);
+    const Chunk foreign = chunk(collective, c);
     std::fill_n(foreign.at, foreign.count, nan);
   }
 }
@@ -55,15 +69,13 @@ void move_in_ring_order(std::span<const Collective> members) {
   const Verb verb = members[0].verb;
   for (int c = 0; c < n; ++c) {
     if (verb == Verb::all_gather) {
-      const std::int64_t count = Real::of(members[c].from.count());
-      if (count == 0) continue;
-      for (int r = 0; r < n; ++r) copy(data(members[c].from), chunk(members[r].to, n, c).at, count);
+      const Chunk part = all_of(members[c].from);
+      for (int r = 0; r < n; ++r) store(part.at, part.count, chunk(members[r], c));
     } else {
       const std::vector<float> sum = summed(members, c);
-      if (sum.empty()) continue;
-      if (verb == Verb::reduce_scatter) copy(sum.data(), data(members[c].to), std::int64_t(sum.size()));
-      for (int r = 0; verb == Verb::all_reduce && r < n; ++r)
-        copy(sum.data(), chunk(members[r].to, n, c).at, std::int64_t(sum.size()));
+      const std::int64_t count = std::int64_t(sum.size());
+      if (verb == Verb::reduce_scatter) store(sum.data(), count, all_of(members[c].to));
+      for (int r = 0; verb == Verb::all_reduce && r < n; ++r) store(sum.data(), count, chunk(members[r], c));
     }
   }
   if (verb == Verb::reduce_scatter)

@@ -10,14 +10,21 @@ namespace shardsim::numerics {
 /// One collective of all members, in member order. After a reduce-scatter in place the foreign slices are filled with NaN.
 void move_in_ring_order(std::span<const Collective> members);
 
-/// The real floats of chunk c out of n of a whole buffer.
+/// Some real floats of a buffer; `at` is null where there are none.
 struct Chunk {
   float* at;
   std::int64_t count;
 };
-Chunk chunk(const Tensor& whole, int n, int c);
+/// Chunk c of the collective's whole buffer.
+Chunk chunk(const Collective&, int c);
+/// All of a tensor.
+Chunk all_of(const Tensor&);
+/// Throws IllegalStep unless the members of a collective have equally many floats in a chunk.
+void check_agree(std::int64_t count, std::int64_t others);
 /// sum = rounded(mine + sum): one hop of a reduction.
 void add_hop(Dtype, const float* mine, float* sum, std::int64_t count);
+/// Copies into a chunk of equally many floats.
+void store(const float* from, std::int64_t count, Chunk to);
 /// Fills the foreign slices of an in-place reduce-scatter with NaN.
 void poison_foreign_slices(const Collective&);
 

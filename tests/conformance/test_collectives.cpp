@@ -32,10 +32,11 @@ std::vector<float> values(Dtype type, int r, std::int64_t begin, std::int64_t co
   return list;
 }
 
-/// The sum over n members in the ring's order: chunk c begins at member c + 1 and ends at member c, rounded at every hop.
-std::vector<float> summed(Dtype type, int n, std::int64_t part, int c) {
+/// Elements [begin, end) of chunk c, summed over n members in the ring's order: chunk c begins at member c + 1 and ends at member
+/// c, rounded at every hop.
+std::vector<float> summed_between(Dtype type, int n, std::int64_t begin, std::int64_t end, int c) {
   std::vector<float> sums;
-  for (std::int64_t i = c * part; i < (c + 1) * part; ++i) {
+  for (std::int64_t i = begin; i < end; ++i) {
     float sum = value(type, (c + 1) % n, i);
     for (int hop = 2; hop <= n; ++hop) {
       const float next = value(type, (c + hop) % n, i) + sum;  // in fp32
@@ -44,6 +45,10 @@ std::vector<float> summed(Dtype type, int n, std::int64_t part, int c) {
     sums.push_back(sum);
   }
   return sums;
+}
+
+std::vector<float> summed(Dtype type, int n, std::int64_t part, int c) {
+  return summed_between(type, n, c * part, (c + 1) * part, c);
 }
 
 std::vector<float> all_summed(Dtype type, int n, std::int64_t part) {
@@ -266,4 +271,130 @@ TEST_CASE("a group of one sends nothing and has its result where it asked for it
       CHECK(rank.traffic_bytes == 0);
     }
   }
+}
+
+TEST_CASE("an all-reduce takes any number of elements, in chunks that differ by at most one") {
+  const std::int64_t counts[] = {0, 1, 2, 3, 7, 10, 65, 67};
+  for (const std::string& backend : backends())
+    for (int world : worlds) {
+      CAPTURE(backend);
+      CAPTURE(world);
+      const auto border = [world](std::int64_t count, int c) { return count * c / world; };
+      const Outcome outcome = run_on(backend, world, [&](Device& device, Fabric& fabric, std::vector<float>& out) {
+        for (Dtype type : {Dtype::fp32, Dtype::bf16})
+          for (std::int64_t count : counts) {
+            const Tensor x = put(device, Lane::reduce, values(type, device.rank(), 0, count), type);
+            fabric.all_reduce(Lane::reduce, everyone(world, device.rank()), x);
+            append(out, get(device, Lane::reduce, x));
+          }
+      });
+      CHECK(outcome.error == "");
+      std::vector<float> expected;
+      for (Dtype type : {Dtype::fp32, Dtype::bf16})
+        for (std::int64_t count : counts)
+          for (int c = 0; c < world; ++c) append(expected, summed_between(type, world, border(count, c), border(count, c + 1), c));
+      for (int rank = 0; rank < int(outcome.ranks.size()); ++rank) {
+        CAPTURE(rank);
+        CHECK(same(outcome.ranks[rank].result, expected));
+        std::int64_t sent = 0;  // the sums' partials: every chunk but the rank's; the sums: every chunk but its neighbour's
+        for (std::int64_t count : counts)
+          for (int c = 0; c < world; ++c)
+            sent += (border(count, c + 1) - border(count, c)) * ((c != rank) + (c != (rank + 1) % world)) * (4 + 2);
+        CHECK(outcome.ranks[rank].traffic_bytes == sent);
+      }
+    }
+}
+
+TEST_CASE("without numerics an all-reduce of any number of elements sends the same bytes") {
+  BackendSettings settings;
+  settings.numerics = false;
+  for (const std::string& backend : backends()) {
+    CAPTURE(backend);
+    const Outcome outcome = run_on(
+        backend, 3,
+        [](Device& device, Fabric& fabric, std::vector<float>&) {
+          const Tensor x = device.alloc(Lane::reduce, Band::grad, one, Dim(100, 0), Dtype::bf16);
+          fabric.all_reduce(Lane::reduce, everyone(3, device.rank()), x);
+        },
+        settings);
+    CHECK(outcome.error == "");
+    // Chunks of 33, 33 and 34 elements.
+    const std::int64_t sent[] = {(67 + 67) * 2, (67 + 66) * 2, (66 + 67) * 2};
+    for (int rank = 0; rank < int(outcome.ranks.size()); ++rank) CHECK(outcome.ranks[rank].traffic_bytes == sent[rank]);
+  }
+}
+
+namespace {
+
+/// A flat vector of 8 charged elements per member, of which member c's slice really has 0 to 3.
+struct Twin {
+  explicit Twin(int n) {
+    std::vector<Dim> list{none};
+    for (int c = 0; c < n; ++c) list.push_back(list.back() + Dim(8, (3 * c + 2) % 4));
+    whole = list.back();
+    for (int c = 0; c <= n; ++c) starts.push_back(c == 0 ? 0 : starts.back() + (3 * (c - 1) + 2) % 4);
+    borders = std::make_shared<const std::vector<Dim>>(std::move(list));
+  }
+  Dim begin(int c) const { return (*borders)[c]; }
+  Dim size(int c) const { return begin(c + 1) - begin(c); }
+  Dim whole;
+  std::vector<std::int64_t> starts;  ///< the borders among the real numbers
+  Borders borders;
+};
+
+Tensor put_twin(Device& device, Lane lane, Dim count, const std::vector<float>& values, Dtype type) {
+  const Tensor tensor = device.alloc(lane, Band::workspace, one, count, type);
+  device.upload(lane, tensor, {&values, none, count});
+  return tensor;
+}
+
+}  // namespace
+
+TEST_CASE("a reduce-scatter and an all-gather with borders move slices of unequal real sizes, for equal bytes") {
+  for (const std::string& backend : backends())
+    for (int n : worlds) {
+      CAPTURE(backend);
+      CAPTURE(n);
+      const Twin twin(n);
+      const std::int64_t all = twin.starts.back();
+      const Outcome outcome = run_on(backend, n, [&](Device& device, Fabric& fabric, std::vector<float>& out) {
+        const int me = device.rank();
+        const Group group = everyone(n, me);
+        for (Dtype type : {Dtype::fp32, Dtype::bf16}) {
+          const std::vector<float> mine = values(type, me, 0, all);
+          const Tensor apart = put_twin(device, Lane::reduce, twin.whole, mine, type);
+          const Tensor slice = device.alloc(Lane::reduce, Band::workspace, one, twin.size(me), type);
+          fabric.reduce_scatter(Lane::reduce, group, apart, slice, Payload::data, twin.borders);
+          append(out, get(device, Lane::reduce, apart));
+          append(out, get(device, Lane::reduce, slice));
+          const Tensor gathered = device.alloc(Lane::reduce, Band::workspace, one, twin.whole, type);
+          fabric.all_gather(Lane::reduce, group, slice, gathered, Payload::data, twin.borders);
+          append(out, get(device, Lane::reduce, gathered));
+          // In place.
+          const Tensor x = put_twin(device, Lane::reduce, twin.whole, mine, type), part = x.slice(twin.begin(me), twin.size(me));
+          fabric.reduce_scatter(Lane::reduce, group, x, part, Payload::data, twin.borders);
+          append(out, get(device, Lane::reduce, x));
+          fabric.all_gather(Lane::reduce, group, part, x, Payload::data, twin.borders);
+          append(out, get(device, Lane::reduce, x));
+        }
+      });
+      CHECK(outcome.error == "");
+      for (int rank = 0; rank < int(outcome.ranks.size()); ++rank) {
+        CAPTURE(rank);
+        std::vector<float> expected;
+        for (Dtype type : {Dtype::fp32, Dtype::bf16}) {
+          std::vector<float> sums, poisoned(std::size_t(all), not_a_number);
+          for (int c = 0; c < n; ++c) append(sums, summed_between(type, n, twin.starts[c], twin.starts[c + 1], c));
+          const auto mine = summed_between(type, n, twin.starts[rank], twin.starts[rank + 1], rank);
+          std::copy(mine.begin(), mine.end(), poisoned.begin() + twin.starts[rank]);
+          append(expected, values(type, rank, 0, all));
+          append(expected, mine);
+          append(expected, sums);
+          append(expected, poisoned);
+          append(expected, sums);
+        }
+        CHECK(same(outcome.ranks[rank].result, expected));
+        CHECK(outcome.ranks[rank].traffic_bytes == (n - 1) * 8 * 4 * (4 + 2));
+      }
+    }
 }

@@ -92,16 +92,77 @@ TEST_CASE("a rank that finishes while another expects a collective of it is an e
   }
 }
 
-TEST_CASE("a buffer that the group does not divide is refused") {
+TEST_CASE("a buffer that the group does not divide is refused where it has to be sliced") {
   for (const std::string& backend : backends()) {
     CAPTURE(backend);
     const Outcome outcome = run_on(backend, 3, [](Device& device, Fabric& fabric, std::vector<float>&) {
-      device.label(Verb::all_reduce, 4);
-      fabric.all_reduce(Lane::reduce, everyone(3, device.rank()), put(device, Lane::reduce, {1, 2, 3, 4}));
+      device.label(Verb::reduce_scatter, 4);
+      const Tensor x = put(device, Lane::reduce, {1, 2, 3, 4});
+      fabric.reduce_scatter(Lane::reduce, everyone(3, device.rank()), x, x.slice(none, dim(1)));
     });
     CHECK(outcome.illegal_step);
-    CHECK(outcome.says("all_reduce(unit 4)"));
+    CHECK(outcome.says("reduce_scatter(unit 4)"));
     CHECK(outcome.says("pad the buffer"));
+  }
+}
+
+TEST_CASE("borders that are not those of equal charged slices, or of other slices than the rank's, are refused") {
+  struct Wrong {
+    const char* kind;
+    std::vector<Dim> borders;
+  };
+  const Wrong all[] = {
+      {"too few", {none, Dim(4, 2)}},
+      {"too many", {none, Dim(4, 2), Dim(8, 4), Dim(8, 4)}},
+      {"unequal charged slices", {none, Dim(3, 2), Dim(8, 4)}},
+      {"the slice of another size", {none, Dim(4, 1), Dim(8, 4)}},
+      {"not from the beginning", {Dim(0, 1), Dim(4, 3), Dim(8, 4)}},
+      {"not to the end", {none, Dim(4, 2), Dim(8, 5)}},
+  };
+  for (const std::string& backend : backends())
+    for (const Wrong& wrong : all) {
+      CAPTURE(backend);
+      CAPTURE(wrong.kind);
+      const Outcome outcome = run_on(backend, 2, [&](Device& device, Fabric& fabric, std::vector<float>&) {
+        device.label(Verb::all_gather, 4);
+        const Tensor x = device.alloc(Lane::gather, Band::workspace, one, Dim(8, 4), Dtype::fp32);
+        const Tensor mine = device.alloc(Lane::gather, Band::workspace, one, Dim(4, 2), Dtype::fp32);
+        fabric.all_gather(Lane::gather, everyone(2, device.rank()), mine, x, Payload::data,
+                          std::make_shared<const std::vector<Dim>>(wrong.borders));
+      });
+      CHECK(outcome.illegal_step);
+      CHECK(outcome.says("all_gather(unit 4): the borders have to be 3, from 0 to the buffer's size, one every 4 elements"));
+    }
+}
+
+TEST_CASE("a twin's buffer that is not a multiple of its slices needs borders") {
+  for (const std::string& backend : backends()) {
+    CAPTURE(backend);
+    const Outcome outcome = run_on(backend, 2, [](Device& device, Fabric& fabric, std::vector<float>&) {
+      const Tensor x = device.alloc(Lane::gather, Band::workspace, one, Dim(8, 5), Dtype::fp32);
+      const Tensor mine = device.alloc(Lane::gather, Band::workspace, one, Dim(4, 2), Dtype::fp32);
+      fabric.all_gather(Lane::gather, everyone(2, device.rank()), mine, x);
+    });
+    CHECK(outcome.illegal_step);
+    CHECK(outcome.says("give the borders"));
+  }
+}
+
+TEST_CASE("ranks whose borders differ are an error and overwrite nothing") {
+  for (const std::string& backend : backends()) {
+    CAPTURE(backend);
+    const Outcome outcome = run_on(backend, 2, [](Device& device, Fabric& fabric, std::vector<float>&) {
+      const Dim middle(4, device.rank() == 0 ? 1 : 2);  // what no rank may decide for itself
+      const Tensor x = device.alloc(Lane::reduce, Band::workspace, one, Dim(8, 3), Dtype::fp32);
+      const Tensor mine =
+          device.alloc(Lane::reduce, Band::workspace, one, device.rank() == 0 ? middle : Dim(8, 3) - middle, Dtype::fp32);
+      device.launch(Lane::reduce, Fill{x, 1});
+      fabric.reduce_scatter(Lane::reduce, everyone(2, device.rank()), x, mine, Payload::data,
+                            std::make_shared<const std::vector<Dim>>(std::vector<Dim>{none, middle, Dim(8, 3)}));
+      device.synchronize();
+    });
+    CHECK(outcome.illegal_step);
+    CHECK(outcome.says("different real sizes"));
   }
 }
 

@@ -3,6 +3,7 @@
 
 #include <deque>
 
+#include "core/error.h"
 #include "numerics/buffer.h"
 #include "numerics/ring.h"
 
@@ -14,8 +15,8 @@ namespace {
 /// All members of a collective, with their buffers.
 struct Ring {
   explicit Ring(int n) : n(n) {}
-  void join(Verb verb, Tensor from, Tensor to) {
-    members.push_back({verb, Lane::compute, {0, 1, n, int(members.size())}, from, to, Payload::data, {}});
+  void join(Verb verb, Tensor from, Tensor to, Borders borders = {}) {
+    members.push_back({verb, Lane::compute, {0, 1, n, int(members.size())}, from, to, Payload::data, {}, borders});
   }
   void move() const { numerics::move_in_ring_order(members); }
   int n;
@@ -92,4 +93,50 @@ TEST_CASE("a ring of one copies, and an empty buffer stays empty") {
     empty.move();
     CHECK(empty.bench.margins_untouched());
   }
+}
+
+TEST_CASE("where the members do not divide a buffer, the last chunks are the larger ones") {
+  // Member 0 gives 2^24, the others 1 each: ones count only when they come before it, in chunk 0 (twice in fp32's steps of 2).
+  Ring ring(3);
+  for (int r = 0; r < 3; ++r) {
+    const Tensor x = ring.bench.vector(std::vector<float>(5, r == 0 ? float(1 << 24) : 1.f));
+    ring.join(Verb::all_reduce, x, x);
+  }
+  ring.move();
+  // Chunks of 1, 2 and 2 floats. Chunk 0, members 1, 2, 0: 2 + 2^24. Chunk 1, members 2, 0, 1: 1 + 2^24, half way, twice.
+  const float big = 1 << 24;
+  for (const Collective& member : ring.members) CHECK(values(member.to) == std::vector<float>{big + 2, big, big, big, big});
+}
+
+TEST_CASE("borders cut a buffer where they say, also into empty slices") {
+  const Borders borders = std::make_shared<const std::vector<Dim>>(std::vector<Dim>{dim(0), dim(1), dim(1), dim(4)});
+  const Dim sizes[] = {dim(1), dim(0), dim(3)}, begins[] = {dim(0), dim(1), dim(1)};
+  for (bool in_place : {true, false}) {
+    CAPTURE(in_place);
+    Ring reduced(3), gathered(3);
+    std::vector<Tensor> buffers;
+    for (int r = 0; r < 3; ++r) {
+      buffers.push_back(reduced.bench.vector({1, 10, 100, 1000}));
+      const Tensor slice = in_place ? buffers[r].slice(begins[r], sizes[r]) : reduced.bench.vector(Real::of(sizes[r]));
+      reduced.join(Verb::reduce_scatter, buffers[r], slice, borders);
+      gathered.join(Verb::all_gather, slice, in_place ? buffers[r] : reduced.bench.vector(4), borders);
+    }
+    reduced.move();
+    CHECK(values(reduced.members[0].to) == std::vector<float>{3});
+    CHECK(values(reduced.members[1].to) == std::vector<float>{});
+    CHECK(values(reduced.members[2].to) == std::vector<float>{30, 300, 3000});
+    for (int r = 0; r < 3; ++r)
+      for (int i = 0; i < 4; ++i) CHECK(std::isnan(values(buffers[r])[i]) == (in_place && r != (i < 1 ? 0 : 2)));
+    gathered.move();
+    for (const Collective& member : gathered.members) CHECK(values(member.to) == std::vector<float>{3, 30, 300, 3000});
+  }
+}
+
+TEST_CASE("members with buffers of different real sizes are refused") {
+  Ring ring(2);
+  for (int r = 0; r < 2; ++r) {
+    const Tensor x = ring.bench.vector(4 + 2 * r);
+    ring.join(Verb::all_reduce, x, x);
+  }
+  CHECK_THROWS_AS(ring.move(), IllegalStep);
 }

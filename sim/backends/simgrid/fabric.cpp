@@ -109,12 +109,17 @@ std::uint64_t Communicator::issue(const Collective& collective, bool numerics) {
     pending.payload = collective.payload;
     pending.label = collective.label;
     pending.bytes = collective.bytes();
+    pending.count = collective.whole().count().charged();
+    pending.width = bytes_of(collective.whole().dtype());
     pending.streams.resize(n);
     pending.arrived_at.resize(n);
     pending.sent.resize(n);
     if (numerics) pending.members.resize(n);
   }
-  if (numerics) queue_[sequence - finished_].members[me] = collective;
+  Pending& pending = queue_[sequence - finished_];
+  if (numerics) pending.members[me] = collective;
+  // The ring counts its messages one by one.
+  if (network_.fidelity() != Fidelity::ring) pending.sent[me] = collective.sent_bytes();
   return sequence;
 }
 
@@ -188,14 +193,11 @@ void Communicator::end_transfer() {
 }
 
 void Communicator::leave(Pending& pending, int member, double date) {
-  const int n = ring_.group.size;
-  const auto sent = std::int64_t(formulas::sent_bytes(pending.verb, n, double(pending.bytes)));
+  const std::int64_t sent = pending.sent[member];
   Stream& stream = *pending.streams[member];
-  // The ring counts its messages one by one.
   if (network_.fidelity() != Fidelity::ring) ring_.edge_bytes[member] += double(sent);
-  stream.device().record_span(
-      {pending.arrived_at[member], date, network_.fidelity() == Fidelity::ring ? pending.sent[member] : sent, pending.bytes,
-       pending.label.unit, lane_, pending.label.verb, Span::collective, pending.payload == Payload::control});
+  stream.device().record_span({pending.arrived_at[member], date, sent, pending.bytes, pending.label.unit, lane_, pending.label.verb,
+                               Span::collective, pending.payload == Payload::control});
   stream.end_collective(date);
 }
 

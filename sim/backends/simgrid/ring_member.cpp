@@ -6,6 +6,7 @@
 #include <string>
 
 #include "backends/simgrid/fabric.h"
+#include "core/formulas.h"
 #include "numerics/ring.h"
 
 namespace shardsim::simgrid_backend {
@@ -29,18 +30,17 @@ class RingMember {
   /// The head of the communicator's queue.
   void run() {
     Pending& pending = communicator_.head();
-    chunk_bytes_ = std::uint64_t(pending.bytes / n_);
+    pending_ = &pending;
     mine_ = pending.members.empty() ? nullptr : &pending.members[me_];
-    sent_ = &pending.sent[me_];
     if (ring_.base_latency > 0) sg::this_actor::sleep_for(ring_.base_latency);
     Message own;
     if (pending.verb == Verb::all_gather) {
-      if (mine_) own = copied(whole_of(mine_->from));
+      if (mine_) own = copied(numerics::all_of(mine_->from));
     } else {
       own = reduce();
     }
     if (pending.verb == Verb::reduce_scatter) {
-      if (mine_) store(own, whole_of(mine_->to)), numerics::poison_foreign_slices(*mine_);
+      if (mine_) store(own, numerics::all_of(mine_->to)), numerics::poison_foreign_slices(*mine_);
     } else {
       spread(std::move(own));
     }
@@ -50,11 +50,12 @@ class RingMember {
   /// After step s this member holds the sum of chunk me-s-2 over the members from that chunk's successor to itself.
   Message reduce() {
     Message partial;
-    if (mine_) partial = copied(numerics::chunk(mine_->from, n_, member(-1)));
+    if (mine_) partial = copied(chunk(-1));
     for (int step = 0; step < n_ - 1; ++step) {
-      partial = exchange(std::move(partial));
+      partial = exchange(std::move(partial), -step - 1);
       if (!mine_) continue;
-      const numerics::Chunk own = numerics::chunk(mine_->from, n_, member(-step - 2));
+      const numerics::Chunk own = chunk(-step - 2);
+      numerics::check_agree(own.count, std::int64_t(partial.size()));
       numerics::add_hop(mine_->from.dtype(), own.at, partial.data(), own.count);
     }
     return partial;
@@ -62,18 +63,20 @@ class RingMember {
 
   /// Chunk c spreads from member c.
   void spread(Message message) {
-    if (mine_) store(message, numerics::chunk(mine_->to, n_, me_));
+    if (mine_) store(message, chunk(0));
     for (int step = 0; step < n_ - 1; ++step) {
-      message = exchange(std::move(message));
-      if (mine_) store(message, numerics::chunk(mine_->to, n_, member(-step - 1)));
+      message = exchange(std::move(message), -step);
+      if (mine_) store(message, chunk(-step - 1));
     }
   }
 
-  Message exchange(Message message) {
+  /// Sends the chunk of the member at this distance.
+  Message exchange(Message message, int distance) {
+    const std::int64_t bytes = pending_->width * formulas::chunk_elements(n_, member(distance), pending_->count);
     auto* sent = new Message(std::move(message));
-    const sg::CommPtr put = right_->put_async(sent, chunk_bytes_);
-    ring_.edge_bytes[me_] += double(chunk_bytes_);
-    *sent_ += std::int64_t(chunk_bytes_);
+    const sg::CommPtr put = right_->put_async(sent, std::uint64_t(bytes));
+    ring_.edge_bytes[me_] += double(bytes);
+    pending_->sent[me_] += bytes;
     Message* received = nullptr;
     const sg::CommPtr got = left_->get_async(&received);
     got->wait();
@@ -85,19 +88,18 @@ class RingMember {
   }
 
   int member(int distance) const { return ((me_ + distance) % n_ + n_) % n_; }
-  static numerics::Chunk whole_of(const Tensor& tensor) { return numerics::chunk(tensor, 1, 0); }
+  numerics::Chunk chunk(int distance) const { return numerics::chunk(*mine_, member(distance)); }
   static Message copied(numerics::Chunk chunk) { return Message(chunk.at, chunk.at + chunk.count); }
-  static void store(const Message& message, numerics::Chunk chunk) {
-    if (chunk.count > 0 && message.data() != chunk.at) std::copy_n(message.begin(), chunk.count, chunk.at);
+  static void store(const Message& message, numerics::Chunk to) {
+    numerics::store(message.data(), std::int64_t(message.size()), to);
   }
 
   Communicator& communicator_;
   Ring& ring_;
   int n_, me_;
   sg::Mailbox *left_, *right_;
-  std::uint64_t chunk_bytes_ = 0;
+  Pending* pending_ = nullptr;
   const Collective* mine_ = nullptr;
-  std::int64_t* sent_ = nullptr;
 };
 
 }  // namespace

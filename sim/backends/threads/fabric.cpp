@@ -4,16 +4,6 @@
 #include "numerics/ring.h"
 
 namespace shardsim::threads {
-namespace {
-
-/// Round the ring, n - 1 chunks of an n-th leave every member; an all-reduce goes round twice.
-std::int64_t bytes_sent(const Collective& collective) {
-  const int n = collective.group.size, rounds = collective.verb == Verb::all_reduce ? 2 : 1;
-  const std::int64_t chunk = collective.bytes() / n;
-  return rounds * (n - 1) * chunk;
-}
-
-}  // namespace
 
 void Communicator::meet(const Collective& mine, bool numerics, Waiter& waiter, const Alarm& alarm) {
   const std::uint64_t before = meetings_.glance();
@@ -38,7 +28,7 @@ void ThreadsFabric::enqueue(const Collective& collective) {
   device_.enqueue_span(collective.lane, Span::collective, collective.bytes(), collective.payload == Payload::control,
                        [this, collective, &communicator] {
                          communicator.meet(collective, device_.numerics(), device_.worker(collective.lane), alarm_);
-                         return bytes_sent(collective);
+                         return collective.sent_bytes();
                        });
 }
 
