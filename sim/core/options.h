@@ -14,10 +14,10 @@ struct Option {
   Kind kind = Kind::text;
   std::string standard;  ///< the default, as one writes it: "true", "5e8", "auto"
   std::string about;     ///< one line, with its source
-  std::vector<std::string> words =
-      {};  ///< of a text: all that it may be (none: any text); of the others: taken too, as "auto" or "None"
-  double low = -std::numeric_limits<double>::infinity(),
-         high = std::numeric_limits<double>::infinity();  ///< of a number, inclusive
+  /// Of a text: all that it may be; none: any text. Of the others: words that are taken too, as "auto" or "None".
+  std::vector<std::string> words = {};
+  double low = -std::numeric_limits<double>::infinity();  ///< of a number, inclusive; as high
+  double high = std::numeric_limits<double>::infinity();
 
   /// "a whole number from 0 to 3, or auto": what a value has to be.
   std::string range() const;
