@@ -31,7 +31,7 @@ function(shardsim_library name)
   install(TARGETS ${target} EXPORT shardsim-targets ARCHIVE DESTINATION ${CMAKE_INSTALL_LIBDIR})
 endfunction()
 
-# shardsim_built_in_schemes(<source>...): ends the list of schemes. Writes built_in_schemes.cpp and makes the library shardsim_schemes
+# shardsim_built_in_schemes(<source>...): ends the list of schemes. Writes built_in_schemes.cpp and makes shardsim_schemes
 # of it and of the schemes' own sources.
 function(shardsim_built_in_schemes)
   get_property(includes GLOBAL PROPERTY shardsim_scheme_includes)

@@ -52,7 +52,7 @@ class HookedScheme : public Scheme, protected ModuleHooks {
   Fabric& fabric() const { return rank_->fabric; }
   const Knobs& knobs() const { return rank_->knobs; }
   const std::vector<Parameter>& parameters() const { return parameters_; }
-  const std::vector<ModuleInfo>& modules() const { return rank_->model.tree(); }
+  const std::vector<ModuleNode>& modules() const { return rank_->model.tree(); }
   const MicroBatch& micro_batch() const { return micro_batch_; }
   int step() const { return step_; }
   Lane lane(Lane wanted) const { return rank_->lane(wanted); }

@@ -21,7 +21,7 @@ inline Dim count_of(const Layout& layout) {
 }
 
 /// A module as a framework sees it: a leaf with parameters, or a container that calls others.
-struct ModuleInfo {
+struct ModuleNode {
   std::string name;
   int parent = -1;              ///< position in the tree; -1: the root
   std::vector<int> parameters;  ///< its own, by position among all weights in model order
@@ -57,8 +57,8 @@ class Model {
   virtual const std::vector<int>& visits() const = 0;
 
   /// The modules as a framework would call them, parents before their children; empty if the model cannot be hooked.
-  virtual const std::vector<ModuleInfo>& tree() const {
-    static const std::vector<ModuleInfo> none_at_all;
+  virtual const std::vector<ModuleNode>& tree() const {
+    static const std::vector<ModuleNode> none_at_all;
     return none_at_all;
   }
   /// From now on parameters and gradients come from the hooks; `params` and `grads` of the passes are ignored, and every gradient

@@ -54,9 +54,9 @@ Held Layers::linear_backward(const Params& params, const Grads& grads, LinearAt 
   Held dx = temporary(x.rows, x.cols);
   launch(Matmul{dy, params[at.weight], *dx, false, true, false});
   launch(Matmul{x, dy, grads[at.weight], true, false, accumulate});
-  grads.ready(at.weight);
   if (at.bias >= 0) launch(SumRows{dy, grads[at.bias], accumulate});
-  grads.ready(at.bias);
+  grads.ready(at.bias);  // first: between the product and the weight stands a transposition in PyTorch's graph
+  grads.ready(at.weight);
   leave(at.module, Pass::backward);
   return dx;
 }

@@ -23,10 +23,10 @@ class ModuleTree {
   int open(const std::string& name) { return open_ = add(name); }
   void close() { open_ = modules_[std::size_t(open_)].parent; }
   void own(int module, int parameter) { modules_[std::size_t(module)].parameters.push_back(parameter); }
-  const std::vector<ModuleInfo>& modules() const { return modules_; }
+  const std::vector<ModuleNode>& modules() const { return modules_; }
 
  private:
-  std::vector<ModuleInfo> modules_;
+  std::vector<ModuleNode> modules_;
   int open_ = -1;
 };
 

@@ -24,7 +24,7 @@ class Mlp : public Model {
   int modules() const override { return int(layouts_.size()); }
   const Layout& layout(int module) const override { return layouts_[module]; }
   const std::vector<int>& visits() const override { return visits_; }
-  const std::vector<ModuleInfo>& tree() const override { return tree_; }
+  const std::vector<ModuleNode>& tree() const override { return tree_; }
   void attach(ModuleHooks* hooks) override { hooks_ = hooks; }
   void begin_step(int step, Tensor scaler) override;
   void load(int step, int micro_batch) override;
@@ -42,7 +42,7 @@ class Mlp : public Model {
   BatchSource source_;
   std::vector<Layout> layouts_;
   std::vector<int> visits_;
-  std::vector<ModuleInfo> tree_{{"model", -1, {}}};  // the root, then a module per layer
+  std::vector<ModuleNode> tree_{{"model", -1, {}}};  // the root, then a module per layer
   ModuleHooks* hooks_ = nullptr;
   std::vector<Held> inputs_;  // inputs_[m]: what module m was given; kept for its backward
   Held output_, target_, gradient_, loss_;

@@ -57,7 +57,7 @@ class Transformer : public Model {
   void forward(int visit, Tensor params) override;
   void backward(int visit, Tensor params, Tensor grads, bool accumulate) override;
   void end_step(std::vector<float>& loss) override;
-  const std::vector<ModuleInfo>& tree() const override { return tree_.modules(); }
+  const std::vector<ModuleNode>& tree() const override { return tree_.modules(); }
   void attach(ModuleHooks* hooks) override { layers_.hooks = hooks; }
 
  private:
