@@ -87,8 +87,8 @@ struct LogSoftmaxBackward { Tensor y, dy, dx; };
 struct Copy { Tensor from, to; bool joins = false; };
 /// `count` elements that lie at `in_whole` of one tensor and at `in_flat` of another.
 struct Chunk { Dim in_whole, in_flat, count; };
-/// whole = its chunks, from all over flat; or, if `scatters`, the chunks of flat = factor x whole. Converts, and joins, as Copy does.
-/// `chunks` has to live until the op has run. (PyTorch: split_with_sizes_copy and _chunk_cat.)
+/// whole = its chunks, from all over flat; or, if `scatters`, the chunks of flat = factor x whole. Converts and joins as Copy does.
+/// `chunks` has to live until the op has run. (PyTorch: split_with_sizes_copy, _chunk_cat.)
 struct ChunkCopy { Tensor flat, whole; const std::vector<Chunk>* chunks; bool scatters; double factor; bool joins; };
 /// y += x.
 struct Add { Tensor x, y; };
