@@ -1,0 +1,60 @@
+// Real systems in tests: one by name with its options, the model of the published vectors, and a small one that nothing divides.
+#pragma once
+#include <map>
+#include <string>
+#include <vector>
+
+#include "app/scenario_model.h"
+#include "property/runs.h"
+
+namespace shardsim::test {
+
+using Words = std::map<std::string, std::string>;
+
+inline SchemeResult train(const Scenario& s, const std::string& scheme, const Words& words = {}) {
+  const Registry registry = built_in_schemes();
+  const SchemeEntry& entry = *registry.find(scheme);
+  Options options(entry.options);
+  for (const auto& [name, value] : words) options.set(name, value);
+  return run_scheme(s, TrainingSet(s), {entry, options});
+}
+
+/// GPT-2 Large with 50304 tokens, 4 x 1024 tokens on each of eight ranks, bf16, cost only, two steps.
+inline Scenario gpt2_large() {
+  Scenario s = small_scenario();
+  s.model = {}, s.world = 8, s.steps = 2, s.micro_batch = 4;
+  s.transformer = TransformerChoice{};
+  s.transformer->shape = find_preset("gpt2-large")->shape;
+  s.transformer->shape.vocab = 50304;
+  s.transformer->sequence = 1024;
+  s.numerics = Numerics::off;
+  s.knobs.precision = {Dtype::bf16, Dtype::bf16, Dtype::bf16};
+  s.knobs.streams = 3;
+  return s;
+}
+
+/// Nothing in it divides by 3 or by 8.
+inline Scenario thin_gpt2(bool tied = true) {
+  Scenario s = small_scenario();
+  s.model = {}, s.world = 3, s.steps = 4, s.micro_batch = 2;
+  s.transformer = TransformerChoice{};
+  TransformerShape& shape = s.transformer->shape;
+  shape.family = Family::gpt2, shape.tied = tied, shape.layers = 2, shape.hidden = 20, shape.heads = shape.kv_heads = 4;
+  shape.head_dim = 5, shape.ffn = 44, shape.vocab = 29, shape.positions = 12;
+  s.transformer->sequence = 8;
+  s.knobs.streams = 3;
+  return s;
+}
+
+/// A rank's collectives of a step, in the order of their ends.
+inline std::vector<Span> collectives_of(const SchemeResult& result, int step, int rank = 0) {
+  const RankResult& books = result.ranks[std::size_t(rank)];
+  std::vector<Span> found;
+  for (const Span& span : books.spans)
+    if (span.op == Span::collective && span.end > books.step_begin[std::size_t(step)] &&
+        span.end <= books.step_end[std::size_t(step)])
+      found.push_back(span);
+  return found;
+}
+
+}  // namespace shardsim::test
