@@ -1,0 +1,316 @@
+// fsdp2: what it gathers and reduces, what it holds and when, and that it trains as dp does.
+#include <doctest/doctest.h>
+
+#include <algorithm>
+#include <cmath>
+#include <map>
+
+#include "app/metrics.h"
+#include "app/scenario_model.h"
+#include "core/error.h"
+#include "property/runs.h"
+
+using namespace shardsim;
+using namespace shardsim::test;
+
+namespace {
+
+using Words = std::map<std::string, std::string>;
+
+SchemeChoice fsdp2(const Words& words = {}) {
+  static const Registry registry = built_in_schemes();
+  const SchemeEntry& entry = *registry.find("fsdp2");
+  Options options(entry.options);
+  for (const auto& [name, value] : words) options.set(name, value);
+  return {entry, options};
+}
+
+SchemeResult train(const Scenario& s, const Words& words = {}) { return run_scheme(s, TrainingSet(s), fsdp2(words)); }
+
+std::string refusal(const Scenario& s, const Words& words) {
+  try {
+    train(s, words);
+  } catch (const std::exception& error) {
+    return error.what();
+  }
+  return {};
+}
+
+Scenario gpt2_large() {
+  Scenario s = small_scenario();
+  s.model = {}, s.world = 8, s.steps = 2, s.micro_batch = 4;
+  s.transformer = TransformerChoice{};
+  s.transformer->shape = find_preset("gpt2-large")->shape;
+  s.transformer->shape.vocab = 50304;
+  s.transformer->sequence = 1024;
+  s.numerics = Numerics::off;
+  s.knobs.precision = {Dtype::bf16, Dtype::bf16, Dtype::fp32};
+  s.knobs.streams = 3;
+  return s;
+}
+
+/// Nothing in it divides by 3 or by 8.
+Scenario small_transformer(bool tied = true) {
+  Scenario s = small_scenario();
+  s.model = {}, s.world = 3, s.steps = 3, s.micro_batch = 2;
+  s.transformer = TransformerChoice{};
+  TransformerShape& shape = s.transformer->shape;
+  shape.family = Family::gpt2, shape.tied = tied, shape.layers = 2, shape.hidden = 20, shape.heads = shape.kv_heads = 4;
+  shape.head_dim = 5, shape.ffn = 44, shape.vocab = 29, shape.positions = 12;
+  s.transformer->sequence = 8;
+  s.knobs.streams = 3;
+  return s;
+}
+
+constexpr std::int64_t h = 1280, block = 12 * h * h + 13 * h, root = (50304 + 1024 + 2) * h, all = 36 * block + root;
+
+/// Rank 0's collectives of the last step, in the order in which they end.
+std::vector<Span> collectives(const SchemeResult& result, Verb verb) {
+  const RankResult& rank = result.ranks[0];
+  std::vector<Span> found;
+  for (const Span& span : rank.spans)
+    if (span.op == Span::collective && span.verb == verb && span.begin >= rank.step_begin.back()) found.push_back(span);
+  return found;
+}
+
+std::int64_t bytes_of_all(const std::vector<Span>& spans) {
+  std::int64_t bytes = 0;
+  for (const Span& span : spans) bytes += span.size;
+  return bytes;
+}
+
+/// The most of a band that rank 0 holds at once.
+std::int64_t most(const SchemeResult& result, Band band) {
+  std::int64_t held = 0, worst = 0;
+  for (const LedgerEntry& entry : result.ranks[0].entries) {
+    if (entry.band == band) held += entry.bytes;
+    worst = std::max(worst, held);
+  }
+  return worst;
+}
+
+/// Elements of a group's flat buffer by the rule: every parameter's first dimension in n chunks of ceil(d0 / n).
+std::int64_t padded(const std::vector<std::pair<std::int64_t, std::int64_t>>& parameters, int n) {
+  std::int64_t sum = 0;
+  for (const auto& [rows, cols] : parameters) sum += (rows + n - 1) / n * cols * n;
+  return sum;
+}
+
+double worst_difference(const std::vector<float>& a, const std::vector<float>& b) {
+  REQUIRE(a.size() == b.size());
+  double worst = 0;
+  for (std::size_t i = 0; i < a.size(); ++i) worst = std::max(worst, std::abs(double(a[i]) / double(b[i]) - 1));
+  return worst;
+}
+
+}  // namespace
+
+TEST_CASE("fsdp2 gathers GPT-2 Large by 39.35 MB a block and 131.4 MB for the root, and reduces each group once") {
+  const SchemeResult result = train(gpt2_large());
+  const std::vector<Span> gathers = collectives(result, Verb::all_gather), reductions = collectives(result, Verb::reduce_scatter);
+  REQUIRE(gathers.size() == 1 + 36 + 36);
+  for (std::size_t i = 0; i < gathers.size(); ++i) {
+    CHECK(gathers[i].unit == (i == 0 ? 36 : i <= 36 ? int(i) - 1 : 72 - int(i)));
+    CHECK(gathers[i].size == (i == 0 ? 131'404'800 : 39'354'880));
+    CHECK(gathers[i].lane == Lane::gather);
+  }
+  CHECK(bytes_of_all(gathers) == 2 * all + 2 * (all - root));
+  REQUIRE(reductions.size() == 37);
+  for (std::size_t i = 0; i < reductions.size(); ++i) {
+    CHECK(reductions[i].unit == (i == 36 ? 36 : 35 - int(i)));
+    CHECK(reductions[i].size == 4 * (i == 36 ? root : block));  // fp32
+    CHECK(reductions[i].lane == Lane::reduce);
+  }
+  CHECK(bytes_of_all(collectives(result, Verb::all_reduce)) == 0);
+}
+
+TEST_CASE("fsdp2 holds 12 P / N between steps, and gathers at most the root twice, a block and its cast shards at once") {
+  Scenario s = gpt2_large();
+  const SchemeResult result = train(s);
+  CHECK(resident_of(result.ranks[0], Band::param) == 4 * all / 8);
+  CHECK(resident_of(result.ranks[0], Band::opt) == 8 * all / 8);
+  for (const Band band : {Band::grad, Band::gathered, Band::bucket}) CHECK(resident_of(result.ranks[0], band) == 0);
+  // The root's output lives until block 0's copy-out, whose gather has begun: output and parameters of the root, output of block 0.
+  CHECK(most(result, Band::gathered) == 2 * (2 * root + block) + 2 * block / 8);
+  // One group's: compute waits for the last reduction before it makes the next input.
+  CHECK(most(result, Band::bucket) == 4 * root);
+
+  // The worst instant is the end of block 1's backward: its parameters and gradients, block 0's gathered buffer, the root's
+  // parameters and the gradients of head and last norm; block 2's reduction still reads its input.
+  const Peak& peak = result.ranks[0].model_state_peak;
+  CHECK(peak.of(Band::gathered) == 2 * (root + 2 * block));
+  CHECK(peak.of(Band::bucket) == 4 * block);
+  CHECK(peak.of(Band::grad) == 34 * 4 * block / 8 + 2 * block + 2 * (50304 + 2) * h);
+
+  // Kept after forward, the parameters are there in full, and in backward nothing is gathered.
+  const SchemeResult kept = train(s, {{"reshard_after_forward", "false"}});
+  CHECK(bytes_of_all(collectives(kept, Verb::all_gather)) == 2 * all);
+  CHECK(most(kept, Band::gathered) >= 2 * all);
+  // Freed, the root is gathered again, too.
+  CHECK(bytes_of_all(collectives(train(s, {{"reshard_after_forward", "true"}}), Verb::all_gather)) == 4 * all);
+}
+
+TEST_CASE("fsdp2 with an int reshard_after_forward gathers among so many ranks in backward, from pieces it has kept") {
+  Scenario s = gpt2_large();
+  const SchemeResult result = train(s, {{"reshard_after_forward", "2"}});
+  const std::vector<Span> gathers = collectives(result, Verb::all_gather);
+  REQUIRE(gathers.size() == 2 * 37);
+  for (std::size_t i = 0; i < gathers.size(); ++i)
+    CHECK(gathers[i].bytes == (i < 37 ? gathers[i].size / 8 * 7 : gathers[i].size / 2));
+  CHECK(most(result, Band::gathered) >= 2 * all / 2);  // pieces of a half
+  // A factor of the shards is needed; all of them mean true, 1 means false.
+  CHECK(refusal(s, {{"reshard_after_forward", "3"}}).find("has to be a factor of the 8 shards") != std::string::npos);
+  CHECK(bytes_of_all(collectives(train(s, {{"reshard_after_forward", "8"}}), Verb::all_gather)) == 4 * all);
+  CHECK(bytes_of_all(collectives(train(s, {{"reshard_after_forward", "1"}}), Verb::all_gather)) == 2 * all);
+}
+
+TEST_CASE("fsdp2 on a 2-D mesh gathers and scatters within a replica, and all-reduces the shards between replicas") {
+  Scenario s = gpt2_large();
+  s.knobs.shards = 4;
+  const SchemeResult result = train(s);
+  CHECK(resident_of(result.ranks[0], Band::param) == 4 * all / 4);
+  for (const Span& span : collectives(result, Verb::all_gather)) CHECK(span.bytes == span.size / 4 * 3);
+  const std::vector<Span> reductions = collectives(result, Verb::all_reduce);
+  REQUIRE(reductions.size() == 37);
+  for (const Span& span : reductions) CHECK(span.size == (span.unit == 36 ? root : block));  // a quarter, fp32
+  // Reduced in another type than the shards', what was all-reduced is held to the end of backward, beside the gradients. At the
+  // worst instant block 0 is being reduced.
+  CHECK(most(train(s, {{"reduce_dtype", "bf16"}}), Band::grad) == most(result, Band::grad) + 2 * 35 * block / 4);
+}
+
+TEST_CASE("fsdp2 sends what its rules say, to the byte, on every rank, for every world, with and without accumulation") {
+  for (const int world : {1, 2, 3, 8, 64})
+    for (const int micro_batches : {1, 3}) {
+      CAPTURE(world);
+      CAPTURE(micro_batches);
+      Scenario s = small_transformer();
+      s.world = world, s.steps = 2, s.numerics = Numerics::off, s.knobs.accumulation = micro_batches;
+      s.fabric = Fidelity::ring, s.recorded_ranks = world;
+      static const PlatformFile many{IdealGpus{.gpus = 64}};
+      s.platform = many.path();
+      const std::int64_t of_root = padded({{29, 20}, {12, 20}, {20, 1}, {20, 1}}, world);
+      const std::int64_t of_block = padded(
+          {{20, 1}, {20, 1}, {20, 60}, {60, 1}, {20, 20}, {20, 1}, {20, 1}, {20, 1}, {20, 44}, {44, 1}, {44, 20}, {20, 1}}, world);
+      const std::int64_t gathers = of_root + 4 * of_block, reductions = of_root + 2 * of_block;
+      for (const bool syncs : {true, false}) {
+        const std::int64_t times = syncs ? micro_batches : 1;
+        const SchemeResult result = train(s, {{"set_requires_gradient_sync", syncs ? "true" : "false"}});
+        for (const RankResult& rank : result.ranks)
+          CHECK(rank.traffic_bytes == s.steps * 4 * (micro_batches * gathers + times * reductions) / world * (world - 1));
+      }
+    }
+}
+
+TEST_CASE("fsdp2 in fp32 follows the losses of dp within 1e-5 over 100 steps") {
+  Scenario s = small_transformer();
+  s.steps = 100;
+  double worst = 0;
+  for (const int world : {1, 2, 3, 8}) {
+    CAPTURE(world);
+    s.world = world;
+    const SchemeResult of_dp = test::run(s, "dp"), ours = train(s);
+    worst = std::max(worst, worst_difference(ours.ranks[0].losses, of_dp.ranks[0].losses));
+    CHECK(ours.ranks[0].losses.back() < ours.ranks[0].losses.front());
+  }
+  MESSAGE("worst relative difference of a loss: " << worst);
+  CHECK(worst < 1e-5);
+}
+
+TEST_CASE("fsdp2 with micro-batches, clipping, meshes and every way to reshard follows dp, with the same bits on threads") {
+  for (const bool tied : {true, false})
+    for (const auto& [world, shards, words] : std::vector<std::tuple<int, int, Words>>{
+             {4, 0, {}},
+             {4, 0, {{"reshard_after_forward", "2"}}},
+             {6, 0, {{"reshard_after_forward", "3"}, {"set_reshard_after_backward", "false"}}},
+             {4, 0, {{"reshard_after_forward", "false"}, {"set_requires_gradient_sync", "false"}}},
+             {4, 2, {{"reshard_after_forward", "true"}, {"set_reshard_after_backward", "false"}}},
+             {6, 3, {{"set_requires_all_reduce", "false"}}},
+             {3, 1, {{"set_requires_gradient_sync", "false"}}}}) {
+      Scenario s = small_transformer(tied);
+      s.world = world, s.knobs.shards = shards, s.knobs.accumulation = 3, s.knobs.clip = 0.5f, s.steps = 5;
+      const SchemeResult of_dp = test::run(s, "dp");
+      for (const int streams : {1, 2, 3}) {
+        s.knobs.streams = streams;
+        s.backend = "simgrid";
+        const SchemeResult ours = train(s, words);
+        CAPTURE(ours.scheme);
+        CAPTURE(streams);
+        CHECK(worst_difference(ours.ranks[0].losses, of_dp.ranks[0].losses) < 1e-5);
+        s.backend = "threads";
+        CHECK(hash_of(train(s, words).theta) == hash_of(ours.theta));
+      }
+    }
+}
+
+TEST_CASE("fsdp2 trains perceptrons, a group per layer") {
+  Scenario s = small_scenario();
+  s.knobs.streams = 3;
+  const SchemeResult ours = train(s);
+  CHECK(worst_difference(ours.ranks[0].losses, test::run(s, "dp").ranks[0].losses) < 1e-5);
+  CHECK(collectives(ours, Verb::all_gather).size() == 6);
+  CHECK(collectives(ours, Verb::reduce_scatter).size() == 3);
+}
+
+TEST_CASE("fsdp2 in bf16 differs from dp in fp32 reduction only by the order of sums, and more if it reduces in bf16") {
+  Scenario s = small_transformer();
+  s.steps = 20, s.world = 8;
+  s.knobs.precision = {Dtype::bf16, Dtype::bf16, Dtype::fp32};
+  const SchemeResult of_dp = test::run(s, "dp");
+  const double wide = worst_difference(train(s).ranks[0].losses, of_dp.ranks[0].losses);
+  const double narrow = worst_difference(train(s, {{"reduce_dtype", "bf16"}}).ranks[0].losses, of_dp.ranks[0].losses);
+  MESSAGE("worst relative difference of a loss: " << wide << " reduced in fp32, " << narrow << " in bf16");
+  CHECK(wide < 2e-3);
+  CHECK(narrow < 2e-2);
+  CHECK(narrow > wide);
+}
+
+TEST_CASE("fsdp2 in full, as a twin and without numerics takes the same seconds and bytes") {
+  Scenario s = small_transformer();
+  s.world = 4, s.knobs.shards = 4, s.knobs.accumulation = 2, s.knobs.clip = 1;
+  s.transformer->twin_hidden = 8, s.transformer->twin_heads = 2, s.transformer->twin_vocab = 5, s.transformer->twin_sequence = 3;
+  for (const Words& words : {Words{}, Words{{"reshard_after_forward", "2"}}}) {
+    s.numerics = Numerics::full;
+    const SchemeResult full = train(s, words);
+    for (const Numerics numerics : {Numerics::twin, Numerics::off}) {
+      s.numerics = numerics;
+      const SchemeResult thin = train(s, words);
+      for (std::size_t r = 0; r < full.ranks.size(); ++r) {
+        CHECK(thin.ranks[r].step_end == full.ranks[r].step_end);
+        CHECK(thin.ranks[r].traffic_bytes == full.ranks[r].traffic_bytes);
+        CHECK(thin.ranks[r].peak.bytes == full.ranks[r].peak.bytes);
+      }
+      if (numerics == Numerics::twin) CHECK(worst_difference(thin.ranks[0].losses, test::run(s, "dp").ranks[0].losses) < 1e-5);
+    }
+  }
+}
+
+TEST_CASE("fsdp2 without one of its waits is told which") {
+  const std::pair<Edge, const char*> omissions[] = {
+      {Edge::update_before_gather, "the gather stream has to wait for an event recorded on the compute stream"},
+      {Edge::gather_before_use, "the compute stream has to wait for an event recorded on the gather stream"},
+      {Edge::release_before_gather, "the gather stream has to wait for an event recorded on the compute stream"},
+      {Edge::gradient_before_reduction, "the reduce stream has to wait for an event recorded on the compute stream"},
+      {Edge::reduction_before_backward, "the compute stream has to wait for an event recorded on the reduce stream"},
+      {Edge::reduction_before_update, "the compute stream has to wait for an event recorded on the reduce stream"}};
+  for (const auto& [edge, words] : omissions)
+    for (const char* backend : {"simgrid", "threads"}) {
+      Scenario s = small_transformer();
+      s.world = 4, s.knobs.shards = 2;  // an all-reduce comes behind the last reduce-scatter
+      s.knobs.step_barrier = false, s.backend = backend, s.knobs.omitted = edge;
+      const std::string message = refusal(s, {});
+      INFO("edge " << int(edge) << ": " << message);
+      CHECK(message.find(words) != std::string::npos);
+    }
+}
+
+TEST_CASE("fsdp2 refuses options that it does not have and values that they do not take") {
+  CHECK_THROWS_WITH(fsdp2({{"forward_prefetch", "true"}}),
+                    doctest::Contains("unknown option; known options: reshard_after_forward"));
+  for (const char* value : {"0", "-1", "2.5", "yes", ""})
+    CHECK_THROWS_WITH(fsdp2({{"reshard_after_forward", value}}), doctest::Contains("None, or true, or false"));
+  CHECK_THROWS_WITH(fsdp2({{"reduce_dtype", "int8"}}), doctest::Contains("one of None, bf16, fp32"));
+  CHECK_THROWS_WITH(fsdp2({{"cast_forward_inputs", "1"}}), doctest::Contains("true or false"));
+  const Scenario s = small_transformer();
+  CHECK(refusal(s, {{"param_dtype", "bf16"}}).find("write precision: {param: bf16}") != std::string::npos);
+  CHECK(refusal(s, {{"output_dtype", "bf16"}}).find("write precision: {param: bf16}") != std::string::npos);
+}
