@@ -15,6 +15,7 @@ DeepSpeedStage3::DeepSpeedStage3(const Options& options)
       overlaps_(options.text("overlap_comm") != "false"),
       sequential_(options.boolean("stage3_allgather_sequential")),
       fetches_by_all_reduce_(options.boolean("stage3_use_all_reduce_for_fetch_params")),
+      checks_overflow_(options.boolean("check_grad_overflow")),
       bucket_size_(options.integer("reduce_bucket_size")),
       sub_group_size_(options.integer("sub_group_size")),
       persistence_(options.integer("stage3_param_persistence_threshold")),
@@ -25,8 +26,6 @@ DeepSpeedStage3::DeepSpeedStage3(const Options& options)
     throw std::invalid_argument("stage3_module_granularity_threshold: leaf modules are not modelled; use 0");
   if (options.number("gradient_predivide_factor") != 1)
     throw std::invalid_argument("gradient_predivide_factor: at stage 3 gradients are divided by the ranks at once; use 1.0");
-  if (options.boolean("check_grad_overflow"))
-    throw std::invalid_argument("check_grad_overflow: is not modelled at stage 3; use false");
   if (sequential_) limits_.prefetch_bucket = std::min<std::int64_t>(limits_.prefetch_bucket, 1);
 }
 
@@ -93,7 +92,7 @@ void DeepSpeedStage3::make_coordinator() {
     persistent_.push_back(p);
   }
   std::vector<std::vector<int>> own;
-  for (const ModuleInfo& module : modules()) sort_by_place(own.emplace_back(module.parameters));
+  for (const ModuleNode& module : modules()) sort_by_place(own.emplace_back(module.parameters));
   coordinator_.emplace(limits_, all, std::move(own));
 }
 
@@ -156,7 +155,7 @@ void DeepSpeedStage3::gather_together(std::vector<int> wanted, const std::string
   }
   const Lane lane = this->lane(Lane::gather);
   label(Verb::all_gather, gather->parameters.front());
-  device().wait(lane, updated_);
+  if (knobs().omitted != Edge::update_before_gather) device().wait(lane, updated_);
   launch(*gather, lane);
   gather->over = device().record(lane);
   const std::string what = fetches_by_all_reduce_ ? "all_reduce" : "all_gather";
@@ -218,11 +217,10 @@ void DeepSpeedStage3::wait(int p) {
   const bool copies = gather->buffer && gather->views == 0;
   if (!gather->arrived) {
     label(Verb::all_gather, gather->parameters.front());
-    device().wait(Lane::compute, gather->over);
+    if (knobs().omitted != Edge::gather_before_use) device().wait(Lane::compute, gather->over);
     if (copies) copy_out(*gather);
     for (const int q : gather->parameters) coordinator_->arrived(q);
     gather->arrived = true;
-    // A view of which nobody is left has nothing to say here: a lender knows by itself.
   }
   if (copies && gather->unused == 0) device().free(Lane::compute, gather->buffer);
 }

@@ -85,6 +85,7 @@ class DeepSpeedStage3 final : public DeepSpeedStage {
   void reduce_bucket();
   void scatter_gradients();
   void keep(int p, Tensor piece);
+  void check_overflow();
   Tensor squares_of_gradients();
   void update(const SubGroup& group, Tensor factor);
   void gather_persistent();
@@ -100,7 +101,7 @@ class DeepSpeedStage3 final : public DeepSpeedStage {
   int world() const { return rank().world; }
   Lane reduce_lane() const { return overlaps_ ? lane(Lane::reduce) : Lane::compute; }
 
-  const bool contiguous_, scatters_, overlaps_, sequential_, fetches_by_all_reduce_;
+  const bool contiguous_, scatters_, overlaps_, sequential_, fetches_by_all_reduce_, checks_overflow_;
   const std::int64_t bucket_size_, sub_group_size_, persistence_, model_persistence_;
   DeepSpeedCoordinator::Limits limits_;
   std::optional<DeepSpeedCoordinator> coordinator_;

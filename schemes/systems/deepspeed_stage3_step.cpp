@@ -13,7 +13,7 @@ void DeepSpeedStage3::gradient_ready(int p) {
   const Lane lane = reduce_lane();
   label(Verb::backward, p);
   s.grad = take_gradient(p);
-  device().wait(lane, device().record(Lane::compute));
+  order(Lane::compute, lane, Edge::gradient_before_reduction);
   s.bucketed = contiguous_ && elements_ + count.charged() <= bucket_size_;
   if (s.bucketed) {
     const Tensor view = bucket_.slice(filled_, count);
@@ -105,9 +105,20 @@ void DeepSpeedStage3::keep(int p, Tensor piece) {
 /// The host waits for the stream of reductions, which is behind the whole of backward.
 void DeepSpeedStage3::end_backward() {
   flush("backward is over");
-  device().synchronize();
-  chunks_.clear();
+  if (knobs().omitted != Edge::reduction_before_update) device().synchronize(), chunks_.clear();
   tell({"backward is over", "the host waits for the reductions", 0, reduce_lane(), "all reductions", ""});
+}
+
+/// A scan of the own gradients, and the host waits for the verdict of all.
+void DeepSpeedStage3::check_overflow() {
+  label(Verb::clip);
+  const Held found(device(), Lane::compute, zeros(Band::workspace, one, Dtype::fp32));
+  device().launch(Lane::compute, SumSquares{grads_, *found});
+  const Held flag(device(), Lane::compute, alloc(Lane::compute, Band::workspace, Dim(1, 0), Dtype::uint8));
+  device().launch(Lane::compute, Fill{*flag, 0});
+  all_reduce_control(Lane::compute, *flag);
+  device().synchronize();
+  tell({"step", "all_reduce of the overflow flag", 1, Lane::compute, "the scan of the own gradients", ""});
 }
 
 /// One sum per sub-group, whether or not anything is clipped. DeepSpeed's are fp64.
@@ -127,6 +138,7 @@ void DeepSpeedStage3::update() {
   const std::vector<int> dropped = coordinator_->release_all();
   for (const int p : dropped) drop(p);
   tell({"step", "all gathered parameters are dropped", 0, Lane::compute, "", std::to_string(dropped.size()) + " parameters"});
+  if (checks_overflow_) check_overflow();
   const Tensor squares = squares_of_gradients();
   const Tensor factor = factor_of_clipping(squares);
   device().free(Lane::compute, squares);
@@ -149,7 +161,11 @@ void DeepSpeedStage3::update(const SubGroup& group, Tensor factor) {
   }
   const Tensor grad = wide ? *wide : *flat;
   scale(lane, grad, 1);  // DeepSpeed's own pass for the factor, which Adam applies here
+  Held denominator;      // foreach's, of the size of v
+  if (knobs().adam.passes != AdamPasses::fused)
+    denominator = Held(device(), lane, alloc(lane, Band::workspace, group.count, Dtype::fp32));
   step_adam(grad, factor, group.master, group.m, group.v);
+  denominator.reset();
   device().launch(lane, Copy{group.master, params_.slice(group.at, group.count)});
 }
 
@@ -167,7 +183,7 @@ void DeepSpeedStage3::gather_persistent() {
     s.full = world() == 1 ? own_shard(params_, p) : alloc(Lane::compute, Band::gathered, borders.back()->back(), params_.dtype());
     bytes += s.full.bytes();
   }
-  device().wait(lane, device().record(Lane::compute));
+  order(Lane::compute, lane, Edge::update_before_gather);
   if (world() > 1)
     for (std::size_t i = 0; i < persistent_.size(); ++i) {
       const int p = persistent_[i];
@@ -175,8 +191,8 @@ void DeepSpeedStage3::gather_persistent() {
       fabric().all_gather(lane, mesh().world, own_shard(params_, p), states_[p].full, Payload::data, borders[i]);
     }
   tell({"step", std::to_string(persistent_.size()) + " all_gathers, one per persistent parameter", bytes, lane, "the update", ""});
-  device().wait(Lane::compute, device().record(lane));
-  device().synchronize();
+  order(lane, Lane::compute, Edge::parameters_before_use);
+  if (knobs().omitted != Edge::parameters_before_use) device().synchronize();
 }
 
 void DeepSpeedStage3::append_theta(std::vector<ThetaPiece>& pieces) {
