@@ -1,0 +1,100 @@
+// deepspeed: the options that all stages share, what is refused, and which class a stage is.
+#include "systems/deepspeed.h"
+
+#include <stdexcept>
+#include <string>
+
+#include "systems/deepspeed_stage0.h"
+#include "systems/deepspeed_stage12.h"
+#include "systems/deepspeed_stage3.h"
+
+namespace shardsim {
+namespace {
+
+using Kind = Option::Kind;
+
+Option toggle(const char* name, const char* standard, const char* about) { return {name, Kind::boolean, standard, about}; }
+Option elements(const char* name, const char* standard, const char* about) {
+  return {.name = name, .kind = Kind::integer, .standard = standard, .about = about, .low = 0};
+}
+Option one_of(const char* name, std::vector<std::string> words, const char* about) {
+  return {name, Kind::text, words.front(), about, words};
+}
+
+[[noreturn]] void refuse(const std::string& what) { throw std::invalid_argument(what); }
+
+void refuse_what_is_not_modelled(const Options& options) {
+  for (const char* name : {"offload_optimizer", "offload_param"})
+    if (options.text(name) != "none") refuse(std::string(name) + ": offloading is not modelled; use none");
+  for (const char* name : {"zero_quantized_weights", "zero_quantized_nontrainable_weights", "zero_quantized_gradients"})
+    if (options.boolean(name)) refuse(std::string(name) + ": quantized collectives (ZeRO++) are not modelled; use false");
+  if (options.integer("zero_hpz_partition_size") != 1)
+    refuse("zero_hpz_partition_size: secondary shards (ZeRO++) are not modelled; use 1");
+  if (options.integer("mics_shard_size") > 0) refuse("mics_shard_size: MiCS is not modelled; use -1");
+}
+
+std::unique_ptr<Scheme> made(const Options& options) {
+  refuse_what_is_not_modelled(options);
+  switch (options.integer("stage")) {
+    case 0:
+      return std::make_unique<DeepSpeedStage0>(options);
+    case 1:
+    case 2:
+      return std::make_unique<DeepSpeedStage12>(options);
+    default:
+      return std::make_unique<DeepSpeedStage3>(options);
+  }
+}
+
+}  // namespace
+
+std::vector<Option> DeepSpeed::options() {
+  return {
+      {.name = "stage", .kind = Kind::integer, .standard = "0", .about = "what is partitioned", .low = 0, .high = 3},
+      toggle("contiguous_gradients", "true", "stages 1, 2: gradients are copied into the bucket"),
+      toggle("reduce_scatter", "true", "stages 1, 2: slices are routed to their owners; stage 3: reduce-scatter, not all-reduce"),
+      elements("reduce_bucket_size", "5e8", "elements of a bucket"),
+      toggle("use_multi_rank_bucket_allreduce", "true", "stages 1, 2: one all-reduce per bucket, not a reduce per owner"),
+      toggle("allgather_partitions", "true", "ignored: PyTorch gathers in place"),
+      elements("allgather_bucket_size", "5e8", "ignored: PyTorch gathers in place"),
+      {.name = "overlap_comm",
+       .kind = Kind::boolean,
+       .standard = "None",
+       .about = "a stream for reductions and, at stages 1 and 2, a second bucket; None: at stage 3 only",
+       .words = {"None"}},
+      toggle("round_robin_gradients", "false", "stages 1, 2: neighbours in the model belong to different ranks"),
+      elements("sub_group_size", "1e9", "stage 3: elements that the optimizer updates at a time"),
+      elements("stage3_prefetch_bucket_size", "5e7", "elements gathered ahead per module"),
+      elements("stage3_max_live_parameters", "1e9", "gathered elements beyond which nothing is gathered ahead"),
+      elements("stage3_max_reuse_distance", "1e9", "what is used again within so many elements is kept"),
+      elements("stage3_param_persistence_threshold", "1e5", "parameters of at most so many elements stay gathered"),
+      elements("stage3_model_persistence_threshold", "9007199254740991",
+               "elements that may stay gathered; the default is no limit"),
+      elements("stage3_module_granularity_threshold", "0", "modules of fewer elements per layer are fetched as one; 0: none"),
+      toggle("stage3_allgather_sequential", "false", "one gather per parameter"),
+      toggle("stage3_use_all_reduce_for_fetch_params", "false", "gathers are all-reduces of zeros and the own slice"),
+      toggle("stage3_gather_16bit_weights_on_model_save", "false", "of checkpoints: nothing happens in a step"),
+      elements("zero_hpz_partition_size", "1", "ranks of a secondary shard; not modelled"),
+      toggle("zero_quantized_weights", "false", "not modelled"),
+      toggle("zero_quantized_nontrainable_weights", "false", "not modelled"),
+      toggle("zero_quantized_gradients", "false", "not modelled"),
+      {.name = "mics_shard_size", .kind = Kind::integer, .standard = "-1", .about = "not modelled", .low = -1},
+      toggle("memory_efficient_linear", "true", "ignored: a linear keeps no gathered weight here"),
+      toggle("ignore_unused_parameters", "true", "ignored: every parameter is used"),
+      toggle("load_from_fp32_weights", "true", "of checkpoints: nothing happens in a step"),
+      one_of("offload_optimizer", {"none", "cpu", "nvme"}, "offload_optimizer.device; not modelled"),
+      one_of("offload_param", {"none", "cpu", "nvme"}, "offload_param.device; not modelled"),
+      toggle("prescale_gradients", "false", "gradients are divided before the reduction where they would be after"),
+      {.name = "gradient_predivide_factor",
+       .kind = Kind::number,
+       .standard = "1.0",
+       .about = "the part of the division that comes before the reduction",
+       .low = 1e-9},
+      one_of("grad_accum_dtype", {"None", "fp32", "bf16", "fp16"}, "data_types.grad_accum_dtype; None: the model's"),
+      toggle("check_grad_overflow", "false", "bf16.check_grad_overflow: a scan and a one-byte all-reduce per step"),
+  };
+}
+
+DeepSpeed::DeepSpeed(const Options& options) : stage_(made(options)) {}
+
+}  // namespace shardsim

@@ -1,0 +1,82 @@
+// deepspeed_stage: flattening, the all-reduce with its divisions, and the update.
+//
+// Source: DeepSpeed 0.19.2, runtime/engine.py (allreduce_bucket) and runtime/zero/stage_1_and_2.py (allreduce_bucket,
+// gradient_reduction_w_predivide).
+#include "systems/deepspeed_stage.h"
+
+#include "core/error.h"
+
+namespace shardsim {
+
+DeepSpeedStage::DeepSpeedStage(const Options& options)
+    : prescales_(options.boolean("prescale_gradients")),
+      predivide_(options.number("gradient_predivide_factor")),
+      accumulation_type_(options.text("grad_accum_dtype")) {}
+
+void DeepSpeedStage::check_types() const {
+  const Precision& precision = knobs().precision;
+  if (precision.grad != precision.param)
+    throw IllegalStep("DeepSpeed's gradients have the parameters' type, as autograd makes them; leave precision.grad out");
+  if (precision.param != Dtype::fp32 && !precision.master)
+    throw IllegalStep("DeepSpeed keeps fp32 masters; use precision.master: fp32");
+  if (accumulation_type_ != "None" && accumulation_type_ != name_of(precision.grad))
+    throw IllegalStep("grad_accum_dtype: only the model's own type is modelled; use None");
+}
+
+std::vector<int> DeepSpeedStage::in_module_order() const {
+  std::vector<int> order;
+  std::vector<bool> seen(parameters().size());
+  for (const ModuleNode& module : modules())
+    for (const int p : module.parameters) {
+      if (!seen[p]) order.push_back(p);
+      seen[p] = true;
+    }
+  return order;
+}
+
+Tensor DeepSpeedStage::flattened(Lane lane, Band band, const std::vector<Tensor>& views) const {
+  Dim count, at;
+  for (const Tensor& view : views) count = count + view.count();
+  const Tensor flat = alloc(lane, band, count, views.front().dtype());
+  for (const Tensor& view : views) {
+    device().launch(lane, Copy{view, flat.slice(at, view.count()), at.charged() > 0});  // torch.cat is one kernel
+    at = at + view.count();
+  }
+  return flat;
+}
+
+void DeepSpeedStage::all_reduce(Lane lane, Tensor buffer, bool divides) const {
+  const double world = rank().world;
+  const Dtype type = knobs().precision.reduce;
+  Tensor sent = buffer;
+  if (type != buffer.dtype()) {
+    sent = alloc(lane, Band::bucket, buffer.count(), type);
+    device().launch(lane, Copy{buffer, sent});
+  }
+  if (divides && prescales_) scale(lane, sent, 1 / world);
+  if (divides && !prescales_ && predivide_ != 1) scale(lane, sent, 1 / predivide_);
+  fabric().all_reduce(lane, mesh().world, sent);
+  if (divides && !prescales_ && predivide_ != world) scale(lane, sent, predivide_ / world);
+  if (type == buffer.dtype()) return;
+  device().launch(lane, Copy{sent, buffer});
+  device().free(lane, sent);
+}
+
+void DeepSpeedStage::step_adam(Tensor grad, Tensor factor, Tensor master, Tensor m, Tensor v) const {
+  launch_adam(grad, factor, master, m, v, master);
+}
+
+Tensor DeepSpeedStage::factor_of_clipping(Tensor squares) const {
+  if (knobs().clip <= 0) return {};
+  const Tensor factor = alloc(Lane::compute, Band::workspace, Dim(2, 2), Dtype::fp32);
+  device().launch(Lane::compute, ClipFactor{squares, factor, {}, knobs().clip, unscale(), {}});
+  return factor;
+}
+
+Tensor DeepSpeedStage::zeros(Band band, Dim count, Dtype type) const {
+  const Tensor made = alloc(Lane::compute, band, count, type);
+  device().upload(Lane::compute, made, HostView{&rank().theta0, none, none});
+  return made;
+}
+
+}  // namespace shardsim

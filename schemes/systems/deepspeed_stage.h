@@ -1,0 +1,40 @@
+// deepspeed_stage: what DeepSpeed's stages 0, 1 and 2 share: the order of parameters, and how a bucket is summed over the ranks.
+#pragma once
+#include "core/hooked_scheme.h"
+#include "core/options.h"
+
+namespace shardsim {
+
+class DeepSpeedStage : public HookedScheme {
+ protected:
+  explicit DeepSpeedStage(const Options&);
+  /// Throws IllegalStep for types that DeepSpeed does not combine.
+  void check_types() const;
+  /// torch's parameters(): module by module; a tied one where it is met first.
+  std::vector<int> in_module_order() const;
+
+  /// Views laid one behind the other in a new tensor; freed by the caller.
+  Tensor flattened(Lane lane, Band band, const std::vector<Tensor>& views) const;
+  /// buffer = its sum over the ranks, in the type of communication. Divided before, after, or on both sides, as the options say;
+  /// not at all if not `divides`.
+  void all_reduce(Lane lane, Tensor buffer, bool divides) const;
+  /// An all-reduce of something small, which is no traffic.
+  void all_reduce_control(Lane lane, Tensor buffer) const { fabric().all_reduce(lane, mesh().world, buffer, Payload::control); }
+  /// One Adam step in fp32, and the copy of the result into the parameter that follows it. `temporary` is foreach's.
+  void step_adam(Tensor grad, Tensor factor, Tensor master, Tensor m, Tensor v) const;
+  /// The multiplier that clips to `clip`, from the sum of squares of the whole gradient; empty if nothing is clipped.
+  Tensor factor_of_clipping(Tensor squares) const;
+  /// `waits` goes on after all that `first` has queued. The edge has a name, so that a test can leave it out.
+  void order(Lane first, Lane waits, Edge edge) const {
+    if (knobs().omitted != edge) device().wait(waits, device().record(first));
+  }
+  void scale(Lane lane, Tensor x, double factor) const { device().launch(lane, Scale{x, x, factor, 0}); }
+  Tensor zeros(Band band, Dim count, Dtype type) const;
+
+ private:
+  bool prescales_;
+  double predivide_;
+  std::string accumulation_type_;
+};
+
+}  // namespace shardsim

@@ -1,0 +1,94 @@
+// deepspeed_stage12: DeepSpeed's ZeRO 1 and 2. Parameters lie in one flat tensor, cut into a partition per rank; a rank keeps the
+// fp32 master and Adam's moments of its own. Gradients are copied into buckets as they come; a full bucket is all-reduced, though
+// a rank needs only its own slice of it, and the slices are copied out. Adam updates the own partition, an all-gather all others.
+// Traffic 3 of the parameters, where the paper has 2.
+//
+// Why stage 1 needs no more than stage 2: in both, a gradient's storage becomes a view of the bucket, so the original dies at once.
+// With `overlap_comm` there are two buckets, and a flush makes the reduction stream wait for compute and compute for all that the
+// reduction stream has queued: one reduction at most runs beside compute.
+//
+// Source: DeepSpeed 0.19.2, runtime/zero/stage_1_and_2.py.
+#pragma once
+#include <array>
+
+#include "systems/deepspeed_stage.h"
+
+namespace shardsim {
+
+class DeepSpeedStage12 final : public DeepSpeedStage {
+ public:
+  /// Throws std::invalid_argument for what DeepSpeed refuses, and for what is not modelled.
+  explicit DeepSpeedStage12(const Options&);
+  ShardSet shard() const override { return drops_foreign_ ? ShardSet{Band::opt, Band::grad} : ShardSet{Band::opt}; }
+
+ private:
+  struct State {
+    Dim begin;               // in the flat tensor
+    bool owned = false;      // touches this rank's partition
+    Tensor grad;             // .grad: of its own, or a view of a bucket or of grads_in_partition
+    bool is_view = false;    // the storage is not its own
+    Dim in_bucket;           // where it lies there
+    Dim in_partition_grads;  // where it lies in grads_in_partition
+  };
+  /// A part of a parameter, or of several neighbours in a bucket, that belongs to one rank.
+  struct Slice {
+    int owner;
+    Dim begin, count;
+  };
+  struct Own {
+    int parameter;
+    Dim begin, count;  // in the parameter
+  };
+  void make_bands() override;
+  void gradient_ready(int parameter) override;
+  void end_backward() override;
+  void update() override;
+  Tensor parameter(int p) override;
+  void append_theta(std::vector<ThetaPiece>&) override;
+
+  // Bands.
+  std::vector<int> flat_order() const;
+  void lay_out();
+  Dim partition_size() const { return (*borders_)[mesh().world.me + 1] - partition_begin(); }
+  Dim partition_begin() const { return (*borders_)[mesh().world.me]; }
+
+  // Gradients.
+  Lane reduction() const { return overlaps_ ? lane(Lane::reduce) : Lane::compute; }
+  void set_up_buckets();
+  void add_to_bucket(int p);
+  void flush(const std::string& trigger);
+  void average(Tensor bucket, const std::string& trigger);
+  void reduce_slices(Tensor bucket, const std::vector<Slice>&);
+  std::vector<Slice> slices_of_bucket() const;
+  void keep_own_gradient(int p);
+  void drop_gradient(int p, Lane);
+  void finish_reductions();
+
+  // The step.
+  void check_overflow();
+  Tensor squares_of_partition();
+  /// The own partition's gradient in fp32. It is a new tensor, or a view of the gradients that were kept.
+  Tensor wide_gradient();
+  void gather_parameters();
+
+  bool drops_foreign_;  // stage 2
+  bool overlaps_, routes_slices_, round_robin_, checks_overflow_;
+  std::int64_t bucket_elements_;
+  std::vector<State> states_;
+  std::vector<Own> own_;  // this rank's partition, in its order
+  Borders borders_;
+  Tensor flat_, master_, m_, v_;
+
+  std::array<Tensor, 2> buckets_;
+  int active_ = 0;  // the bucket that fills
+  Dim filled_;
+  std::vector<int> members_;
+  bool too_large_ = false;  // the only member does not fit and stays where it is
+  int reductions_ = 0;      // of this step
+
+  Tensor partition_grads_;  // grads_in_partition: all of each parameter that touches the partition
+  Dim partition_grads_size_, partition_grads_filled_;
+  Tensor summed_grads_;  // those of all micro-batches so far
+};
+
+}  // namespace shardsim
