@@ -109,6 +109,10 @@ void DeepSpeedStage3::sort_by_place(std::vector<int>& parameters) const {
   std::sort(parameters.begin(), parameters.end(), [this](int a, int b) { return states_[a].place < states_[b].place; });
 }
 
+std::string DeepSpeedStage3::several(const std::vector<int>& some) const {
+  return parameters()[some.front()].name + (some.size() > 1 ? " and " + std::to_string(some.size() - 1) + " more" : "");
+}
+
 Tensor DeepSpeedStage3::own_shard(Tensor flat, int p) const { return flat.slice(states_[p].at, padded(p, me())); }
 
 void DeepSpeedStage3::begin_micro_batch() {
@@ -133,9 +137,7 @@ void DeepSpeedStage3::fetch(int module) {
 void DeepSpeedStage3::release(int module) {
   const std::vector<int> dropped = coordinator_->release(module);
   for (const int p : dropped) drop(p);
-  if (!dropped.empty())
-    tell({modules()[std::size_t(module)].name + " ends", "its parameters are dropped", 0, Lane::compute, "",
-          std::to_string(dropped.size()) + " gathered parameters, from " + parameters()[dropped.front()].name + " on"});
+  if (!dropped.empty()) tell({modules()[std::size_t(module)].name + " ends", "release", 0, Lane::compute, "", several(dropped)});
 }
 
 void DeepSpeedStage3::gather(std::vector<int> wanted, const std::string& trigger) {
@@ -156,13 +158,11 @@ void DeepSpeedStage3::gather_together(std::vector<int> wanted, const std::string
   const Lane lane = this->lane(Lane::gather);
   label(Verb::all_gather, gather->parameters.front());
   if (knobs().omitted != Edge::update_before_gather) device().wait(lane, updated_);
+  if (!overlaps_) device().wait(lane, device().record(Lane::compute));  // issued from the compute stream: behind what it has queued
   launch(*gather, lane);
   gather->over = device().record(lane);
   const std::string what = fetches_by_all_reduce_ ? "all_reduce" : "all_gather";
-  tell({trigger,
-        what + " of " + std::to_string(gather->parameters.size()) + " parameters, from " +
-            parameters()[gather->parameters.front()].name + " on",
-        gather->buffer.bytes(), lane, "", ""});
+  tell({trigger, what + " of " + several(gather->parameters), gather->buffer.bytes(), lane, "", ""});
 }
 
 /// A single parameter is a view of the buffer, and so are those of an all-reduce; others are copied out when they are waited for.
@@ -219,6 +219,10 @@ void DeepSpeedStage3::wait(int p) {
     label(Verb::all_gather, gather->parameters.front());
     if (knobs().omitted != Edge::gather_before_use) device().wait(Lane::compute, gather->over);
     if (copies) copy_out(*gather);
+    if (gather->buffer)
+      tell({parameters()[p].name + " is needed", copies ? "copies out of the flat buffer" : "compute waits", gather->buffer.bytes(),
+            Lane::compute, "the gather of " + several(gather->parameters),
+            copies ? "the flat buffer, when the last of them has been needed" : ""});
     for (const int q : gather->parameters) coordinator_->arrived(q);
     gather->arrived = true;
   }

@@ -96,6 +96,7 @@ class DeepSpeedStage3 final : public DeepSpeedStage {
   /// Of parameters whose padded pieces lie rank by rank, and parameter by parameter within a rank.
   Borders borders_of(const std::vector<int>& parameters) const;
   void sort_by_place(std::vector<int>& parameters) const;
+  std::string several(const std::vector<int>& some) const;
   std::vector<Chunk>& new_chunks() { return chunks_.emplace_back(); }
   int me() const { return rank().index; }
   int world() const { return rank().world; }

@@ -29,18 +29,18 @@ void DeepSpeedStage3::gradient_ready(int p) {
 
 void DeepSpeedStage3::flush(const std::string& trigger) {
   if (reducing_.empty()) return;
-  label(reducing_.size() > 0 && !scatters_ ? Verb::all_reduce : Verb::reduce_scatter, reducing_.front());
-  const bool in_bucket = states_[reducing_.front()].bucketed;
-  const std::string what = std::to_string(reducing_.size()) + " gradients, " + std::to_string(elements_) + " elements";
-  const bool all_reduces = !scatters_ && in_bucket;
-  if (all_reduces) {
-    reduce_bucket();
-  } else {
-    sort_by_place(reducing_);
-    scatter_gradients();
-  }
-  tell({trigger, (all_reduces ? "all_reduce of " : "reduce_scatter of ") + what, elements_ * bytes_of(knobs().precision.reduce),
-        reduce_lane(), "the gradients in it", in_bucket ? "the copy of the bucket" : "its own storage"});
+  const bool in_bucket = states_[reducing_.front()].bucketed, all_reduces = !scatters_ && in_bucket;
+  label(all_reduces ? Verb::all_reduce : Verb::reduce_scatter, reducing_.front());
+  tell({trigger,
+        std::string(all_reduces ? "all_reduce" : "reduce_scatter") + " of " + std::to_string(reducing_.size()) + " gradients, " +
+            std::to_string(elements_) + " elements",
+        elements_ * bytes_of(knobs().precision.reduce), reduce_lane(), "the gradients",
+        !in_bucket             ? "their own storage"
+        : all_reduces          ? ""
+        : reducing_.size() > 1 ? "the interleaved copy of the bucket"
+                               : ""});
+  if (all_reduces) reduce_bucket();
+  else scatter_gradients();
   reducing_.clear();
   elements_ = 0;
   filled_ = none;
@@ -57,6 +57,7 @@ void DeepSpeedStage3::reduce_bucket() {
 
 /// Rank by rank and parameter by parameter within a rank: a copy, but for a single parameter that N divides.
 void DeepSpeedStage3::scatter_gradients() {
+  sort_by_place(reducing_);
   const Lane lane = reduce_lane();
   const Dtype type = knobs().precision.reduce;
   const Borders borders = borders_of(reducing_);
