@@ -4,6 +4,7 @@
 #include <stdexcept>
 #include <string>
 
+#include "systems/deepspeed_bf16_optimizer.h"
 #include "systems/deepspeed_stage0.h"
 #include "systems/deepspeed_stage12.h"
 #include "systems/deepspeed_stage3.h"
@@ -39,6 +40,8 @@ std::unique_ptr<Scheme> made(const Options& options) {
     case 0:
       return std::make_unique<DeepSpeedStage0>(options);
     case 1:
+      if (options.text("grad_accum_dtype") == "fp32") return std::make_unique<DeepSpeedBf16Optimizer>(options);
+      return std::make_unique<DeepSpeedStage12>(options);
     case 2:
       return std::make_unique<DeepSpeedStage12>(options);
     default:
@@ -90,7 +93,8 @@ std::vector<Option> DeepSpeed::options() {
        .standard = "1.0",
        .about = "the part of the division that comes before the reduction",
        .low = 1e-9},
-      one_of("grad_accum_dtype", {"None", "fp32", "bf16", "fp16"}, "data_types.grad_accum_dtype; None: the model's"),
+      one_of("grad_accum_dtype", {"None", "fp32", "bf16", "fp16"},
+             "data_types.grad_accum_dtype; None: the model's. At stage 1, fp32 beside bf16 is BF16_Optimizer"),
       toggle("check_grad_overflow", "false", "bf16.check_grad_overflow: a scan and a one-byte all-reduce per step"),
   };
 }

@@ -7,7 +7,7 @@ namespace shardsim {
 void DeepSpeedStage12::set_up_buckets() {
   if (buckets_[0]) return;
   // No more real numbers can come than the model has; the charged size is the option's.
-  const Dim all = borders_->back();
+  const Dim all = borders()->back();
   const Dim size = all + Dim(bucket_elements_ - all.charged(), 0);
   label(Verb::backward);
   for (int i = 0; i < (overlaps_ ? 2 : 1); ++i) buckets_[i] = alloc(Lane::compute, Band::bucket, size, knobs().precision.grad);
@@ -85,15 +85,14 @@ void DeepSpeedStage12::average(Tensor bucket, const std::string& trigger) {
 /// By owner, in the order in which they lie in the bucket; what is next to a piece of the same owner is one with it.
 std::vector<DeepSpeedStage12::Slice> DeepSpeedStage12::slices_of_bucket() const {
   std::vector<Slice> slices;
-  const std::int64_t partition = partition_size().charged();
+  const std::vector<Dim>& cuts = *borders();
   for (const int p : members_) {
-    const State& s = states_[p];
-    const Dim count = parameters()[p].count();
-    for (int owner = int(s.begin.charged() / partition); owner < rank().world; ++owner) {
-      const auto [begin, size] = overlap(s.begin, count, (*borders_)[owner], (*borders_)[owner + 1] - (*borders_)[owner]);
+    const Dim begin = begin_of(p), count = parameters()[p].count();
+    for (int owner = int(begin.charged() / partition_size().charged()); owner < rank().world; ++owner) {
+      const auto [at, size] = overlap(begin, count, cuts[owner], cuts[owner + 1] - cuts[owner]);
       if (size.charged() == 0) break;
       if (!slices.empty() && slices.back().owner == owner) slices.back().count = slices.back().count + size;
-      else slices.push_back({owner, s.in_bucket + (begin - s.begin), size});
+      else slices.push_back({owner, states_[p].in_bucket + (at - begin), size});
     }
   }
   return slices;
@@ -153,8 +152,8 @@ void DeepSpeedStage12::finish_reductions() {
   if (!summed_grads_) {
     summed_grads_ = partition_grads_;
   } else if (partition_grads_) {
-    for (const Own& own : own_) {
-      const State& s = states_[own.parameter];
+    for (const Own& piece : own()) {
+      const State& s = states_[piece.parameter];
       device().launch(Lane::compute, Add{s.grad, summed_grads_.slice(s.in_partition_grads, s.grad.count())});
     }
     device().free(Lane::compute, partition_grads_);

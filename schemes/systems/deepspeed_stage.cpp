@@ -13,14 +13,14 @@ DeepSpeedStage::DeepSpeedStage(const Options& options)
       predivide_(options.number("gradient_predivide_factor")),
       accumulation_type_(options.text("grad_accum_dtype")) {}
 
-void DeepSpeedStage::check_types() const {
+void DeepSpeedStage::check_types(Dtype sums) const {
   const Precision& precision = knobs().precision;
   if (precision.grad != precision.param)
     throw IllegalStep("DeepSpeed's gradients have the parameters' type, as autograd makes them; leave precision.grad out");
   if (precision.param != Dtype::fp32 && !precision.master)
     throw IllegalStep("DeepSpeed keeps fp32 masters; use precision.master: fp32");
-  if (accumulation_type_ != "None" && accumulation_type_ != name_of(precision.grad))
-    throw IllegalStep("grad_accum_dtype: only the model's own type is modelled; use None");
+  if (accumulation_type_ != "None" && accumulation_type_ != name_of(sums))
+    throw IllegalStep("grad_accum_dtype: another than the model's is modelled at stage 1 only; use None");
 }
 
 std::vector<int> DeepSpeedStage::in_module_order() const {

@@ -8,8 +8,10 @@ namespace shardsim {
 class DeepSpeedStage : public HookedScheme {
  protected:
   explicit DeepSpeedStage(const Options&);
-  /// Throws IllegalStep for types that DeepSpeed does not combine.
-  void check_types() const;
+  /// Throws IllegalStep for types that DeepSpeed does not combine. `sums`: in which gradients are accumulated; by default their
+  /// own.
+  void check_types() const { check_types(knobs().precision.grad); }
+  void check_types(Dtype sums) const;
   /// torch's parameters(): module by module; a tied one where it is met first.
   std::vector<int> in_module_order() const;
 

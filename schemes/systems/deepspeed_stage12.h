@@ -11,11 +11,11 @@
 #pragma once
 #include <array>
 
-#include "systems/deepspeed_stage.h"
+#include "systems/deepspeed_partitioned.h"
 
 namespace shardsim {
 
-class DeepSpeedStage12 final : public DeepSpeedStage {
+class DeepSpeedStage12 final : public DeepSpeedPartitioned {
  public:
   /// Throws std::invalid_argument for what DeepSpeed refuses, and for what is not modelled.
   explicit DeepSpeedStage12(const Options&);
@@ -23,7 +23,6 @@ class DeepSpeedStage12 final : public DeepSpeedStage {
 
  private:
   struct State {
-    Dim begin;               // in the flat tensor
     bool owned = false;      // touches this rank's partition
     Tensor grad;             // .grad: of its own, or a view of a bucket or of grads_in_partition
     bool is_view = false;    // the storage is not its own
@@ -35,22 +34,12 @@ class DeepSpeedStage12 final : public DeepSpeedStage {
     int owner;
     Dim begin, count;
   };
-  struct Own {
-    int parameter;
-    Dim begin, count;  // in the parameter
-  };
   void make_bands() override;
   void gradient_ready(int parameter) override;
   void end_backward() override;
   void update() override;
-  Tensor parameter(int p) override;
-  void append_theta(std::vector<ThetaPiece>&) override;
 
-  // Bands.
   std::vector<int> flat_order() const;
-  void lay_out();
-  Dim partition_size() const { return (*borders_)[mesh().world.me + 1] - partition_begin(); }
-  Dim partition_begin() const { return (*borders_)[mesh().world.me]; }
 
   // Gradients.
   Lane reduction() const { return overlaps_ ? lane(Lane::reduce) : Lane::compute; }
@@ -65,19 +54,16 @@ class DeepSpeedStage12 final : public DeepSpeedStage {
   void finish_reductions();
 
   // The step.
+  Tensor own_gradient(const Own&) const;
   void check_overflow();
   Tensor squares_of_partition();
   /// The own partition's gradient in fp32. It is a new tensor, or a view of the gradients that were kept.
   Tensor wide_gradient();
-  void gather_parameters();
 
   bool drops_foreign_;  // stage 2
   bool overlaps_, routes_slices_, round_robin_, checks_overflow_;
   std::int64_t bucket_elements_;
   std::vector<State> states_;
-  std::vector<Own> own_;  // this rank's partition, in its order
-  Borders borders_;
-  Tensor flat_, master_, m_, v_;
 
   std::array<Tensor, 2> buckets_;
   int active_ = 0;  // the bucket that fills

@@ -12,17 +12,10 @@ using namespace shardsim::test;
 namespace {
 
 /// As in the measured experiment: 8 ranks, 4 x 1024 tokens, bf16, GELU and loss written out, foreach AdamW, PyTorch's allocator.
-Scenario gpt2_large() {
-  Scenario s = small_scenario();
-  s.model = {}, s.world = 8, s.steps = 2, s.micro_batch = 4;
-  s.transformer = TransformerChoice{};
-  s.transformer->shape = find_preset("gpt2-large")->shape;
-  s.transformer->shape.vocab = 50304;
-  s.transformer->sequence = 1024;
+Scenario measured_gpt2_large() {
+  Scenario s = gpt2_large();
   s.transformer->plan.fused_activation = false;
   s.transformer->plan.loss = TransformerPlan::Loss::unfused;
-  s.numerics = Numerics::off;
-  s.knobs.precision = {Dtype::bf16, Dtype::bf16, Dtype::bf16};
   s.knobs.adam.passes = AdamPasses::foreach;
   s.memory.torch = true;
   s.memory.cublas_workspace = memory::typical_cublas_workspace, s.memory.cublas_workspaces = memory::typical_cublas_workspaces;
@@ -91,7 +84,7 @@ std::int64_t ring_elements(std::int64_t count, std::int64_t n, std::int64_t me, 
 }  // namespace
 
 TEST_CASE("stage 0 all-reduces GPT-2 Large twice, after backward, and each rank sends 2.709 GB") {
-  const SchemeResult result = run(gpt2_large(), overlap);  // which it does not look at
+  const SchemeResult result = run(measured_gpt2_large(), overlap);  // which it does not look at
   const std::vector<Span> reductions = collectives(result, Verb::all_reduce);
   REQUIRE(reductions.size() == 2);
   // wte, wpe and 22 blocks are 498'603'520 elements; what takes the sum beyond 5e8 is the weight behind the next block's first
@@ -106,9 +99,9 @@ TEST_CASE("stage 0 all-reduces GPT-2 Large twice, after backward, and each rank 
 }
 
 TEST_CASE("stage 0 holds 10.46 GiB, 0.21 of it by the allocator's rounding, and has a peak of 21.9") {
-  const SchemeResult result = run(gpt2_large(), stage(0));
+  const SchemeResult result = run(measured_gpt2_large(), stage(0));
   CHECK(held(result) == 14 * all);
-  const double allocated = allocated_between_steps(gpt2_large(), stage(0));
+  const double allocated = allocated_between_steps(measured_gpt2_large(), stage(0));
   CHECK((allocated - 14. * all - 2 * memory::typical_cublas_workspace) / GiB == doctest::Approx(0.212).epsilon(0.02));
   CHECK((allocated + masks) / GiB == doctest::Approx(10.46).epsilon(0.001));
   CHECK((double(result.ranks[0].allocator.allocated) + masks) / GiB == doctest::Approx(21.88).epsilon(0.001));
@@ -117,7 +110,7 @@ TEST_CASE("stage 0 holds 10.46 GiB, 0.21 of it by the allocator's rounding, and 
 TEST_CASE("stages 1 and 2 with overlap_comm all-reduce two buckets, then a scalar, then gather: 3 units, 4.064 GB") {
   for (const int number : {1, 2}) {
     CAPTURE(number);
-    const SchemeResult result = run(gpt2_large(), stage(number, overlap));
+    const SchemeResult result = run(measured_gpt2_large(), stage(number, overlap));
     const std::vector<Span> reductions = collectives(result, Verb::all_reduce), gathers = collectives(result, Verb::all_gather),
                             control = collectives(result, Verb::clip, true);
     REQUIRE(reductions.size() == 2);
@@ -140,9 +133,10 @@ TEST_CASE("stages 1 and 2 with overlap_comm hold 2.68 GiB, and two buckets make 
   std::vector<std::int64_t> peaks;
   for (const int number : {1, 2}) {
     CAPTURE(number);
-    const SchemeResult result = run(gpt2_large(), stage(number, overlap));
+    const SchemeResult result = run(measured_gpt2_large(), stage(number, overlap));
     CHECK(held(result) == 2 * all + 12 * all / 8);
-    CHECK((allocated_between_steps(gpt2_large(), stage(number, overlap)) + masks) / GiB == doctest::Approx(2.68).epsilon(0.002));
+    CHECK((allocated_between_steps(measured_gpt2_large(), stage(number, overlap)) + masks) / GiB ==
+          doctest::Approx(2.68).epsilon(0.002));
     const RankResult& rank = result.ranks[0];
     CHECK(rank.peak.of(Band::bucket) == 2 * 2 * 500'000'000);
     CHECK((double(rank.allocator.allocated) + masks + kept_logits) / GiB == doctest::Approx(15.01).epsilon(0.005));
@@ -152,27 +146,27 @@ TEST_CASE("stages 1 and 2 with overlap_comm hold 2.68 GiB, and two buckets make 
 }
 
 TEST_CASE("smaller buckets leave the peak to the loss: 14.09 GiB") {
-  const SchemeResult result = run(gpt2_large(), stage(2, with(overlap, {{"reduce_bucket_size", "5e7"}})));
+  const SchemeResult result = run(measured_gpt2_large(), stage(2, with(overlap, {{"reduce_bucket_size", "5e7"}})));
   CHECK((double(result.ranks[0].allocator.allocated) + masks) / GiB == doctest::Approx(14.09).epsilon(0.002));
 }
 
 TEST_CASE("without overlap_comm stage 1 keeps all gradients until backward is over; stage 2 does not") {
   const auto grads = [](int number) {
     std::int64_t most = 0, now = 0;
-    for (const LedgerEntry& entry : run(gpt2_large(), stage(number)).ranks[0].entries)
+    for (const LedgerEntry& entry : run(measured_gpt2_large(), stage(number)).ranks[0].entries)
       if (entry.band == Band::grad) most = std::max(most, now += entry.bytes);
     return most;
   };
   CHECK(grads(1) == 2 * all);
   CHECK(grads(2) < 1.01 * all);  // and that in the step: the own partition's twice in bf16 and once in fp32
-  const SchemeResult one = run(gpt2_large(), stage(1)), with_streams = run(gpt2_large(), stage(1, overlap));
+  const SchemeResult one = run(measured_gpt2_large(), stage(1)), with_streams = run(measured_gpt2_large(), stage(1, overlap));
   CHECK(one.ranks[0].peak.of(Band::bucket) < with_streams.ranks[0].peak.of(Band::bucket));
   CHECK(sent(one) == sent(with_streams));
 }
 
 TEST_CASE("when a bucket is full, compute stands still until the one before is reduced") {
   // A slow network, and buckets of a few blocks.
-  Scenario s = gpt2_large();
+  Scenario s = measured_gpt2_large();
   const PlatformFile slow(IdealGpus{.bandwidth = 2e9});
   s.platform = slow.path();
   const SchemeResult result = run(s, stage(2, with(overlap, {{"reduce_bucket_size", "1e8"}})));
@@ -196,7 +190,7 @@ TEST_CASE("ranks send what DeepSpeed's rules say, to the byte, on 1 to 64 ranks,
       for (const std::int64_t limit : {std::int64_t(500), std::int64_t(1300), std::int64_t(500'000'000)})
         for (const int number : {0, 1, 2}) {
           INFO("world " << world << ", accumulation " << accumulation << ", bucket " << limit << ", stage " << number);
-          Scenario s = small_transformer();
+          Scenario s = thin_gpt2();
           s.platform = platform.path(), s.world = world, s.knobs.accumulation = accumulation, s.numerics = Numerics::off;
           s.fabric = Fidelity::ring, s.steps = 1, s.recorded_ranks = 1;
           const Words bucket{{"reduce_bucket_size", std::to_string(limit)}, {"reduce_scatter", "false"}};
@@ -217,7 +211,7 @@ TEST_CASE("ranks send what DeepSpeed's rules say, to the byte, on 1 to 64 ranks,
 }
 
 TEST_CASE("routing slices to their owners sends as much; a parameter larger than a bucket is cut where its owner changes") {
-  Scenario s = small_transformer();
+  Scenario s = thin_gpt2();
   s.world = 8, s.numerics = Numerics::off;
   const auto reduced = [&](const char* limit) {
     std::vector<std::int64_t> counts;
@@ -229,4 +223,20 @@ TEST_CASE("routing slices to their owners sends as much; a parameter larger than
   CHECK(reduced("1300") == buckets(sizes, 1300));
   CHECK(pieces.size() > buckets(sizes, 500).size());
   CHECK(std::accumulate(pieces.begin(), pieces.end(), 0) == std::accumulate(sizes.begin(), sizes.end(), 0));
+}
+
+TEST_CASE("stage 1 with fp32 sums is another optimizer: 6 bytes on every rank, and one all-reduce of the whole gradient in bf16") {
+  const Words words = stage(1, {{"grad_accum_dtype", "fp32"}});
+  Scenario s = measured_gpt2_large();
+  s.knobs.accumulation = 2;
+  const SchemeResult result = run(s, words);
+  CHECK(resident_of(result.ranks[0], Band::param) == 2 * all);
+  CHECK(resident_of(result.ranks[0], Band::grad) == 4 * all);
+  CHECK(resident_of(result.ranks[0], Band::opt) == 12 * all / 8);
+  const std::vector<Span> reductions = collectives(result, Verb::all_reduce);
+  REQUIRE(reductions.size() == 1);
+  CHECK(reductions[0].size == 2 * all);
+  CHECK(reductions[0].begin >= period(result, Verb::backward).second);
+  CHECK(collectives(result, Verb::clip, true).empty());
+  CHECK(sent(result) == 3 * 7 * 2 * all / 8);
 }
