@@ -3,6 +3,7 @@
 //
 // stage 0: deepspeed_stage0.h. Everything on every rank, all-reduces after backward. Traffic 2 of the gradients.
 // stages 1, 2: deepspeed_stage12.h. The optimizer's state is partitioned, and yet gradients are all-reduced: traffic 3, not 2.
+// stage 1 with `grad_accum_dtype: fp32`: deepspeed_bf16_optimizer.h.
 // stage 3: deepspeed_stage3.h. Parameters are partitioned too, and gathered module by module.
 //
 // Source: deepspeed/runtime/zero/config.py, zero/offload_config.py and config.py of DeepSpeed 0.19.2.

@@ -5,7 +5,7 @@ namespace shardsim {
 
 /// At the first gradient of a backward pass, so on top of what is alive then.
 void DeepSpeedStage12::set_up_buckets() {
-  if (buckets_[0]) return;
+  if (buckets_[0] || !contiguous_) return;
   // No more real numbers can come than the model has; the charged size is the option's.
   const Dim all = borders()->back();
   const Dim size = all + Dim(bucket_elements_ - all.charged(), 0);
@@ -40,7 +40,7 @@ void DeepSpeedStage12::add_to_bucket(int p) {
   label(Verb::backward, p);
   too_large_ = count.charged() > bucket_elements_;
   s.in_bucket = filled_;
-  if (!too_large_) {
+  if (contiguous_ && !too_large_) {
     const Tensor view = buckets_[active_].slice(filled_, count);
     device().launch(Lane::compute, Copy{s.grad, view});
     device().free(Lane::compute, s.grad);
@@ -53,10 +53,14 @@ void DeepSpeedStage12::add_to_bucket(int p) {
 void DeepSpeedStage12::flush(const std::string& trigger) {
   if (members_.empty()) return;
   label(Verb::all_reduce, reductions_);
-  average(too_large_ ? states_[members_.front()].grad : buckets_[active_].slice(none, filled_), trigger);
+  if (!contiguous_) reduce_scattered(trigger);
+  else average(too_large_ ? states_[members_.front()].grad : buckets_[active_].slice(none, filled_), trigger);
   for (const int p : members_) {
-    if (states_[p].owned) keep_own_gradient(p);
-    else if (drops_foreign_) drop_gradient(p, reduction());
+    if (states_[p].owned && contiguous_) keep_own_gradient(p);
+    else if (!states_[p].owned && drops_foreign_) {
+      if (contiguous_ || !overlaps_) drop_gradient(p, reduction());
+      else reduced_foreign_.push_back(p);
+    }
   }
   members_.clear(), filled_ = none, too_large_ = false;
   ++reductions_;
@@ -80,6 +84,27 @@ void DeepSpeedStage12::average(Tensor bucket, const std::string& trigger) {
     sent.clear(), elements = 0;
   }
   if (!sent.empty()) reduce_slices(bucket, sent);
+}
+
+void DeepSpeedStage12::reduce_scattered(const std::string& trigger) {
+  const Lane reduce = reduction();
+  if (overlaps_) device().synchronize();
+  for (const int p : reduced_foreign_) drop_gradient(p, Lane::compute);
+  reduced_foreign_.clear();
+  std::vector<Tensor> views;
+  for (const int p : members_) views.push_back(states_[p].grad);
+  const bool copies = views.size() > 1;  // flattening one tensor only changes its shape
+  const Tensor flat = copies ? flattened(reduce, Band::bucket, views) : views.front();
+  scale(reduce, flat, 1.0 / rank().world);
+  all_reduce(reduce, flat, false);
+  tell({trigger, "all_reduce", flat.bytes(), reduce, overlaps_ ? "the device: the host waits before" : "", ""});
+  if (!copies) return;
+  Dim at;
+  for (const Tensor& view : views) {
+    device().launch(reduce, Copy{flat.slice(at, view.count()), view});
+    at = at + view.count();
+  }
+  device().free(reduce, flat);
 }
 
 /// By owner, in the order in which they lie in the bucket; what is next to a piece of the same owner is one with it.
@@ -149,23 +174,29 @@ void DeepSpeedStage12::finish_reductions() {
   reductions_ = 0;
   if (overlaps_ && knobs().omitted != Edge::reduction_before_update) device().synchronize();
   label(Verb::backward);
-  if (!summed_grads_) {
-    summed_grads_ = partition_grads_;
-  } else if (partition_grads_) {
-    for (const Own& piece : own()) {
-      const State& s = states_[piece.parameter];
-      device().launch(Lane::compute, Add{s.grad, summed_grads_.slice(s.in_partition_grads, s.grad.count())});
-    }
-    device().free(Lane::compute, partition_grads_);
-  }
-  partition_grads_ = {};
+  reduced_foreign_.clear();
+  sum_up();
   for (int p = 0; p < int(states_.size()); ++p) drop_gradient(p, Lane::compute);
   for (Tensor& bucket : buckets_) {
     if (bucket) device().free(Lane::compute, bucket);
     bucket = {};
   }
   tell({"backward is over", overlaps_ ? "the host waits for the device" : "gradients of the own partition are kept", 0,
-        Lane::compute, overlaps_ ? "everything" : "", "the buckets"});
+        Lane::compute, overlaps_ ? "everything" : "", contiguous_ ? "the buckets" : "others' gradients"});
+}
+
+/// The first micro-batch's gradients are kept as they are, those that follow are added to them.
+void DeepSpeedStage12::sum_up() {
+  const bool first = own().empty() || !states_[own().front().parameter].sum;
+  if (first) summed_grads_ = partition_grads_;
+  for (const Own& piece : own()) {
+    State& s = states_[piece.parameter];
+    if (first) s.sum = s.grad;
+    else device().launch(Lane::compute, Add{s.grad, s.sum});
+    if (first && !s.is_view) s.grad = {};  // not to be dropped: its storage has become the sum's
+  }
+  if (!first && partition_grads_) device().free(Lane::compute, partition_grads_);
+  partition_grads_ = {};
 }
 
 }  // namespace shardsim

@@ -9,6 +9,7 @@ DeepSpeedStage12::DeepSpeedStage12(const Options& options)
     : DeepSpeedPartitioned(options),
       drops_foreign_(options.integer("stage") == 2),
       overlaps_(options.text("overlap_comm") == "true"),
+      contiguous_(options.boolean("contiguous_gradients")),
       routes_slices_(options.boolean("reduce_scatter")),
       round_robin_(options.boolean("round_robin_gradients")),
       checks_overflow_(options.boolean("check_grad_overflow")),
@@ -19,8 +20,6 @@ DeepSpeedStage12::DeepSpeedStage12(const Options& options)
     throw std::invalid_argument("prescale_gradients: DeepSpeed does not take it with reduce_scatter: true");
   if (routes_slices_ && !options.boolean("use_multi_rank_bucket_allreduce"))
     throw std::invalid_argument("use_multi_rank_bucket_allreduce: a reduce per owner is not modelled; use true");
-  if (!options.boolean("contiguous_gradients"))
-    throw std::invalid_argument("contiguous_gradients: false is not modelled at stages 1 and 2; use true");
 }
 
 /// Round robin deals the parameters out to the ranks like cards, and lays the hands one behind the other.
@@ -45,7 +44,7 @@ void DeepSpeedStage12::make_bands() {
 }
 
 Tensor DeepSpeedStage12::own_gradient(const Own& piece) const {
-  return summed_grads_.slice(states_[piece.parameter].in_partition_grads + piece.begin, piece.count);
+  return states_[piece.parameter].sum.slice(piece.begin, piece.count);
 }
 
 void DeepSpeedStage12::check_overflow() {
@@ -93,18 +92,28 @@ Tensor DeepSpeedStage12::wide_gradient() {
   return wide;
 }
 
+void DeepSpeedStage12::drop_sums(Tensor used) {
+  const auto drop = [&](Tensor& tensor) {
+    if (tensor && tensor.in != used.in) device().free(Lane::compute, tensor);
+    tensor = {};
+  };
+  for (const Own& piece : own()) {
+    if (contiguous_) states_[piece.parameter].sum = {};
+    else drop(states_[piece.parameter].sum);
+  }
+  drop(summed_grads_);
+}
+
 void DeepSpeedStage12::update() {
   if (checks_overflow_) check_overflow();
   const Tensor squares = squares_of_partition();
   const Tensor factor = factor_of_clipping(squares);
   label(Verb::adam);
   const Tensor wide = wide_gradient();
-  const bool is_new = !summed_grads_ || wide.in != summed_grads_.in;
-  if (summed_grads_ && is_new) device().free(Lane::compute, summed_grads_);
+  drop_sums(wide);
   scale(Lane::compute, wide, 1);  // unscale_and_clip_grads multiplies even by 1; a factor that is not 1 is Adam's here
   update_partition(wide, factor);
   device().free(Lane::compute, wide);
-  summed_grads_ = {};
   publish_partition();
   device().free(Lane::compute, squares);
   if (factor) device().free(Lane::compute, factor);

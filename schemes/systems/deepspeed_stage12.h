@@ -28,6 +28,7 @@ class DeepSpeedStage12 final : public DeepSpeedPartitioned {
     bool is_view = false;    // the storage is not its own
     Dim in_bucket;           // where it lies there
     Dim in_partition_grads;  // where it lies in grads_in_partition
+    Tensor sum;              // of its gradients over the micro-batches so far, if owned: a view of summed_grads_, or of its own
   };
   /// A part of a parameter, or of several neighbours in a bucket, that belongs to one rank.
   struct Slice {
@@ -47,6 +48,9 @@ class DeepSpeedStage12 final : public DeepSpeedPartitioned {
   void add_to_bucket(int p);
   void flush(const std::string& trigger);
   void average(Tensor bucket, const std::string& trigger);
+  /// Without contiguous gradients: a copy of all of them, laid side by side for the moment.
+  void reduce_scattered(const std::string& trigger);
+  void sum_up();
   void reduce_slices(Tensor bucket, const std::vector<Slice>&);
   std::vector<Slice> slices_of_bucket() const;
   void keep_own_gradient(int p);
@@ -59,9 +63,11 @@ class DeepSpeedStage12 final : public DeepSpeedPartitioned {
   Tensor squares_of_partition();
   /// The own partition's gradient in fp32. It is a new tensor, or a view of the gradients that were kept.
   Tensor wide_gradient();
+  /// Frees the gradients that were kept, but not the storage of `used`.
+  void drop_sums(Tensor used);
 
   bool drops_foreign_;  // stage 2
-  bool overlaps_, routes_slices_, round_robin_, checks_overflow_;
+  bool overlaps_, contiguous_, routes_slices_, round_robin_, checks_overflow_;
   std::int64_t bucket_elements_;
   std::vector<State> states_;
 
@@ -69,8 +75,9 @@ class DeepSpeedStage12 final : public DeepSpeedPartitioned {
   int active_ = 0;  // the bucket that fills
   Dim filled_;
   std::vector<int> members_;
-  bool too_large_ = false;  // the only member does not fit and stays where it is
-  int reductions_ = 0;      // of this step
+  bool too_large_ = false;            // the only member does not fit and stays where it is
+  int reductions_ = 0;                // of this step
+  std::vector<int> reduced_foreign_;  // without contiguous gradients: dropped when the device has been waited for
 
   Tensor partition_grads_;  // grads_in_partition: all of each parameter that touches the partition
   Dim partition_grads_size_, partition_grads_filled_;

@@ -225,6 +225,18 @@ TEST_CASE("routing slices to their owners sends as much; a parameter larger than
   CHECK(std::accumulate(pieces.begin(), pieces.end(), 0) == std::accumulate(sizes.begin(), sizes.end(), 0));
 }
 
+TEST_CASE("without contiguous gradients stage 2 reduces the same buckets from a copy, and holds none") {
+  const SchemeResult result = run(measured_gpt2_large(), stage(2, with(overlap, {{"contiguous_gradients", "false"}})));
+  const std::vector<Span> reductions = collectives(result, Verb::all_reduce);
+  REQUIRE(reductions.size() == 2);
+  CHECK(reductions[0].size == 2 * 498'498'560);
+  CHECK(reductions[1].size == 2 * 275'591'680);
+  std::int64_t most = 0, now = 0;
+  for (const LedgerEntry& entry : result.ranks[0].entries)
+    if (entry.band == Band::bucket) most = std::max(most, now += entry.bytes);
+  CHECK(most == 2 * 498'498'560);
+}
+
 TEST_CASE("stage 1 with fp32 sums is another optimizer: 6 bytes on every rank, and one all-reduce of the whole gradient in bf16") {
   const Words words = stage(1, {{"grad_accum_dtype", "fp32"}});
   Scenario s = measured_gpt2_large();

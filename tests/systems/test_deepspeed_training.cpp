@@ -91,7 +91,9 @@ TEST_CASE("options that only say when and how give stage 2 the same numbers") {
   const SchemeResult expected = run(s, stage(2));
   for (const Words& words :
        {overlap, Words{{"round_robin_gradients", "true"}}, Words{{"reduce_scatter", "false"}}, Words{{"reduce_bucket_size", "0"}},
-        Words{{"check_grad_overflow", "true"}}, Words{{"reduce_scatter", "false"}, {"prescale_gradients", "true"}},
+        Words{{"check_grad_overflow", "true"}}, Words{{"contiguous_gradients", "false"}, {"reduce_bucket_size", "700"}},
+        with(overlap, {{"contiguous_gradients", "false"}, {"reduce_bucket_size", "700"}}),
+        Words{{"reduce_scatter", "false"}, {"prescale_gradients", "true"}},
         Words{{"reduce_scatter", "false"}, {"gradient_predivide_factor", "2"}},
         with(overlap, {{"reduce_bucket_size", "700"}, {"round_robin_gradients", "true"}})})
     for (const int number : {1, 2}) {
