@@ -195,13 +195,13 @@ void DeepSpeedStage3::launch(Gather& gather, Lane lane) {
       states_[first].full = gather.buffer.slice(none, parameters()[first].count());
     } else {
       from = gather.buffer.slice(begin, own);
-      std::vector<Chunk>& chunks = new_chunks();
+      std::vector<Chunk> chunks;
       Dim at;
       for (const int p : gather.parameters) {
         chunks.push_back({at, states_[p].at, padded(p, me())});
         at = at + padded(p, me());
       }
-      device().launch(lane, ChunkCopy{params_, from, &chunks, false, 1, false});
+      device().launch(lane, ChunkCopy{params_, from, shared(std::move(chunks)), false, 1, false});
     }
     fabric().all_gather(lane, mesh().world, from, gather.buffer, Payload::data, gather.borders);
   }
@@ -236,12 +236,12 @@ void DeepSpeedStage3::copy_out(const Gather& gather) {
   for (const int p : gather.parameters) {
     State& s = states_[p];
     s.full = alloc(Lane::compute, Band::gathered, parameters()[p].count(), knobs().precision.param);
-    std::vector<Chunk>& chunks = new_chunks();
+    std::vector<Chunk> chunks;
     for (int r = 0; r < world(); ++r) {
       chunks.push_back({s.cuts[std::size_t(r)], at[std::size_t(r)], piece(p, r)});
       at[std::size_t(r)] = at[std::size_t(r)] + padded(p, r);
     }
-    device().launch(Lane::compute, ChunkCopy{gather.buffer, s.full, &chunks, false, 1, false});
+    device().launch(Lane::compute, ChunkCopy{gather.buffer, s.full, shared(std::move(chunks)), false, 1, false});
   }
 }
 

@@ -9,7 +9,6 @@
 // Source: DeepSpeed 0.19.2, deepspeed/runtime/zero/stage3.py, parameter_offload.py and partition_parameters.py, and
 // deepspeed/runtime/comm/coalesced_collectives.py.
 #pragma once
-#include <deque>
 #include <memory>
 #include <optional>
 #include <string>
@@ -97,7 +96,6 @@ class DeepSpeedStage3 final : public DeepSpeedStage {
   Borders borders_of(const std::vector<int>& parameters) const;
   void sort_by_place(std::vector<int>& parameters) const;
   std::string several(const std::vector<int>& some) const;
-  std::vector<Chunk>& new_chunks() { return chunks_.emplace_back(); }
   int me() const { return rank().index; }
   int world() const { return rank().world; }
   Lane reduce_lane() const { return overlaps_ ? lane(Lane::reduce) : Lane::compute; }
@@ -115,7 +113,6 @@ class DeepSpeedStage3 final : public DeepSpeedStage {
   std::int64_t elements_ = 0;  // of these
   Dim filled_;                 // of the bucket
   Event updated_;
-  std::deque<std::vector<Chunk>> chunks_;  // of copies that may not have run yet
 };
 
 }  // namespace shardsim

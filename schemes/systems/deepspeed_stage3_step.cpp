@@ -67,21 +67,21 @@ void DeepSpeedStage3::scatter_gradients() {
   Tensor flat = states_[first].grad.slice(none, parameters()[first].count());
   if (copies) {
     flat = alloc(lane, Band::bucket, at.back(), type);
-    std::vector<Chunk>& of_bucket = new_chunks();
+    std::vector<Chunk> of_bucket;
     std::vector<Dim> next(at.begin(), at.end() - 1);
     bool joins = false;
     for (const int p : reducing_) {
       const State& s = states_[p];
-      std::vector<Chunk>& chunks = s.bucketed ? of_bucket : new_chunks();
+      std::vector<Chunk> own, &chunks = s.bucketed ? of_bucket : own;
       for (int r = 0; r < world(); ++r) {
         chunks.push_back({(s.bucketed ? s.in_bucket : none) + s.cuts[std::size_t(r)], next[std::size_t(r)], piece(p, r)});
         next[std::size_t(r)] = next[std::size_t(r)] + padded(p, r);
       }
       if (s.bucketed) continue;
-      device().launch(lane, ChunkCopy{flat, s.grad.slice(none, parameters()[p].count()), &chunks, true, 1, joins});
+      device().launch(lane, ChunkCopy{flat, s.grad.slice(none, parameters()[p].count()), shared(own), true, 1, joins});
       joins = true;
     }
-    if (!of_bucket.empty()) device().launch(lane, ChunkCopy{flat, bucket_.slice(none, filled_), &of_bucket, true, 1, joins});
+    if (!of_bucket.empty()) device().launch(lane, ChunkCopy{flat, bucket_.slice(none, filled_), shared(of_bucket), true, 1, joins});
   }
   scale(lane, flat, 1.0 / world());
   Dim mine = at[std::size_t(me())];
@@ -106,7 +106,7 @@ void DeepSpeedStage3::keep(int p, Tensor piece) {
 /// The host waits for the stream of reductions, which is behind the whole of backward.
 void DeepSpeedStage3::end_backward() {
   flush("backward is over");
-  if (knobs().omitted != Edge::reduction_before_update) device().synchronize(), chunks_.clear();
+  if (knobs().omitted != Edge::reduction_before_update) device().synchronize();
   tell({"backward is over", "the host waits for the reductions", 0, reduce_lane(), "all reductions", ""});
 }
 

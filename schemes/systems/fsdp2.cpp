@@ -102,8 +102,9 @@ void Fsdp2::make_groups() {
 
 /// Over fewer ranks than there are shards, a slice is several chunks.
 Fsdp2::Buffer Fsdp2::make_buffer(const ParamGroup& group, Group ranks) const {
-  Buffer buffer{ranks, {}, std::vector<std::vector<Chunk>>(group.parameters.size()), {}};
+  Buffer buffer{ranks, {}, {}, {}};
   std::vector<Dim> borders;
+  std::vector<std::vector<Chunk>> chunks(group.parameters.size());
   Dim at;
   for (int rank = 0; rank < ranks.size; ++rank) {
     borders.push_back(at);
@@ -113,13 +114,14 @@ Fsdp2::Buffer Fsdp2::make_buffer(const ParamGroup& group, Group ranks) const {
       const std::int64_t slice = states_[std::size_t(p)].chunk * (mesh_.shards.size / ranks.size);
       const auto border = [&](int r) { return whole.part(std::min(r * slice, whole.charged())); };
       const Dim count = border(rank + 1) - border(rank), padded = count + Dim(slice - count.charged(), 0);
-      buffer.chunks[i].push_back({border(rank), at, count});
+      chunks[i].push_back({border(rank), at, count});
       if (rank == ranks.me) buffer.places.push_back({at - borders.back(), padded});
       at = at + padded;
     }
   }
   borders.push_back(at);
   buffer.borders = std::make_shared<const std::vector<Dim>>(std::move(borders));
+  for (const std::vector<Chunk>& of_one : chunks) buffer.chunks.push_back(shared(of_one));
   return buffer;
 }
 
@@ -138,7 +140,7 @@ void Fsdp2::make_bands() {
     for (std::size_t i = 0; i < group.parameters.size(); ++i) {
       const int p = group.parameters[i];
       State& s = states_[std::size_t(p)];
-      const Chunk& mine = group.buffer.chunks[i][std::size_t(mesh_.shards.me)];
+      const Chunk& mine = (*group.buffer.chunks[i])[std::size_t(mesh_.shards.me)];
       s.begin = mine.in_whole, s.own = mine.count;
       label(Verb::bind, p);
       s.shard = alloc(Lane::compute, Band::param, group.buffer.places[i].second, original_);

@@ -34,7 +34,7 @@ class Fsdp2 final : public HookedScheme {
   struct Buffer {
     Group ranks;
     Borders borders;
-    std::vector<std::vector<Chunk>> chunks;  // of each member, where each rank's lies
+    std::vector<Chunks> chunks;  // of each member, where each rank's lies
     Dim whole() const { return borders->back(); }
     Dim own() const { return (*borders)[std::size_t(ranks.me) + 1] - (*borders)[std::size_t(ranks.me)]; }
     /// Member i's place in this rank's slice: from the slice's beginning, padded.

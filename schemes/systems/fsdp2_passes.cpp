@@ -57,7 +57,7 @@ void Fsdp2::wait_for_unshard(int index, bool forward) {
   for (std::size_t i = 0; i < group.parameters.size(); ++i) {
     const int p = group.parameters[i];
     const Tensor whole = states_[std::size_t(p)].full.slice(none, parameters()[std::size_t(p)].count());
-    device().launch(Lane::compute, ChunkCopy{group.gathered, whole, &buffer.chunks[i], false, 1, i > 0});
+    device().launch(Lane::compute, ChunkCopy{group.gathered, whole, buffer.chunks[i], false, 1, i > 0});
   }
   last_gather_ = {group.gathered, device().record(Lane::compute)};
   group.gathered = {};
@@ -91,7 +91,7 @@ void Fsdp2::reshard_after_forward(int index) {
   if (k == 1) return to_sharded(group);
   for (std::size_t i = 0; i < group.parameters.size(); ++i) {
     State& s = states_[std::size_t(group.parameters[i])];
-    const Chunk& chunk = group.post_forward.chunks[i][std::size_t(group.post_forward.ranks.me)];
+    const Chunk& chunk = (*group.post_forward.chunks[i])[std::size_t(group.post_forward.ranks.me)];
     s.piece = alloc(Lane::compute, Band::gathered, group.post_forward.places[i].second, compute_);
     if (chunk.count.charged() > 0)
       device().launch(Lane::compute, Copy{s.full.slice(chunk.in_whole, chunk.count), s.piece.slice(none, chunk.count)});
@@ -199,7 +199,7 @@ void Fsdp2::foreach_reduce(int index) {
   for (std::size_t i = 0; i < group.parameters.size(); ++i) {
     State& s = states_[std::size_t(group.parameters[i])];
     const Tensor grad = s.accumulated ? s.accumulated : s.grad;
-    device().launch(Lane::compute, ChunkCopy{copied_in, grad, &buffer.chunks[i], true, 1.0 / rank().world, i > 0});
+    device().launch(Lane::compute, ChunkCopy{copied_in, grad, buffer.chunks[i], true, 1.0 / rank().world, i > 0});
   }
   if (narrows) {
     device().launch(Lane::compute, Copy{copied_in, input});

@@ -3,6 +3,8 @@
 // One op has four faces, each an overload in its own folder: touch (touch.h), price (cost/), host arithmetic (numerics/) and
 // kernel (backends/cuda/). An op without one of them does not compile.
 #pragma once
+#include <memory>
+#include <utility>
 #include <variant>
 #include <vector>
 
@@ -87,9 +89,12 @@ struct LogSoftmaxBackward { Tensor y, dy, dx; };
 struct Copy { Tensor from, to; bool joins = false; };
 /// `count` elements that lie at `in_whole` of one tensor and at `in_flat` of another.
 struct Chunk { Dim in_whole, in_flat, count; };
+/// Shared, so that they live as long as the ops that use them.
+using Chunks = std::shared_ptr<const std::vector<Chunk>>;
+inline Chunks shared(std::vector<Chunk> chunks) { return std::make_shared<const std::vector<Chunk>>(std::move(chunks)); }
 /// whole = its chunks, from all over flat; or, if `scatters`, the chunks of flat = factor x whole. Converts and joins as Copy does.
-/// `chunks` has to live until the op has run. (PyTorch: split_with_sizes_copy, _chunk_cat.)
-struct ChunkCopy { Tensor flat, whole; const std::vector<Chunk>* chunks; bool scatters; double factor; bool joins; };
+/// (PyTorch: split_with_sizes_copy, _chunk_cat.)
+struct ChunkCopy { Tensor flat, whole; Chunks chunks; bool scatters; double factor; bool joins; };
 /// y += x.
 struct Add { Tensor x, y; };
 /// x = value.

@@ -3,7 +3,6 @@
 
 #include <functional>
 #include <limits>
-#include <map>
 
 #include "numerics/buffer.h"
 
@@ -91,10 +90,10 @@ std::vector<Op> all_ops(Workbench& b, std::int64_t n, Dtype type) {
   ops.push_back(Multiply{some(), some(), some()});
   ops.push_back(MseLoss{b.vector(n, type), b.vector(n, type), b.vector(n, type), b.vector(1), {}, 2});
   ops.push_back(Copy{b.vector(n), b.vector(n, type)});
-  static std::map<std::int64_t, std::vector<Chunk>> two_chunks;  // an op points to them
-  two_chunks[n] = {{dim(0), dim(n - n / 2), dim(n / 2)}, {dim(n / 2), dim(0), dim(n - n / 2)}};
+  const std::vector<Chunk> halves{{dim(0), dim(n - n / 2), dim(n / 2)}, {dim(n / 2), dim(0), dim(n - n / 2)}};
+  const Chunks two_chunks = shared(halves);
   for (const bool scatters : {false, true})
-    ops.push_back(ChunkCopy{b.vector(n, type), b.vector(n, type), &two_chunks[n], scatters, 0.3, false});
+    ops.push_back(ChunkCopy{b.vector(n, type), b.vector(n, type), two_chunks, scatters, 0.3, false});
   ops.push_back(Add{b.vector(n, type), b.vector(n, type)});
   ops.push_back(Fill{b.vector(n, type), 0.3f});
   ops.push_back(SumSquares{b.vector(n, type), b.vector(1)});

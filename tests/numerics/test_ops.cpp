@@ -148,13 +148,14 @@ TEST_CASE("chunks go to their places in a flat buffer, multiplied and rounded, a
     Workbench bench(7);
     const Tensor whole = bench.vector(5), back = bench.vector(5), flat = bench.vector(9, type);
     const std::vector<float> before = values(flat), from = values(whole);
-    const std::vector<Chunk> chunks{{dim(0), dim(6), dim(2)}, {dim(2), dim(1), dim(3)}, {dim(5), dim(9), dim(0)}};
-    numerics::run(ChunkCopy{flat, whole, &chunks, true, 0.5, false});
+    const std::vector<Chunk> three{{dim(0), dim(6), dim(2)}, {dim(2), dim(1), dim(3)}, {dim(5), dim(9), dim(0)}};
+    const Chunks chunks = shared(three);
+    numerics::run(ChunkCopy{flat, whole, chunks, true, 0.5, false});
     std::vector<double> expected(before.begin(), before.end());
     for (const auto& [to, i] : std::vector<std::pair<int, int>>{{6, 0}, {7, 1}, {1, 2}, {2, 3}, {3, 4}})
       expected[std::size_t(to)] = 0.5 * double(from[std::size_t(i)]);
     check_equal(values(flat), expected, type);
-    numerics::run(ChunkCopy{flat, back, &chunks, false, 0.5, true});
+    numerics::run(ChunkCopy{flat, back, chunks, false, 0.5, true});
     const std::vector<float> sent = values(flat);
     CHECK(values(back) == std::vector<float>{sent[6], sent[7], sent[1], sent[2], sent[3]});
     CHECK(bench.margins_untouched());
