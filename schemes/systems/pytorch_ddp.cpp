@@ -16,8 +16,9 @@ std::vector<Option> PytorchDdp::options() {
   using Kind = Option::Kind;
   return {{.name = "bucket_cap_mb",
            .kind = Kind::number,
-           .standard = "25",
-           .about = "MiB of a bucket; if set, of the first one too",
+           .standard = "None",
+           .about = "MiB of a bucket; None: 25, and 1 for the first",
+           .words = {"None"},
            .low = 0},
           {"gradient_as_bucket_view", Kind::boolean, "false", "gradients are views of the buckets after the first iteration"},
           {"static_graph", Kind::boolean, "false", "the first iteration has buckets too, all reduced at its end"},
@@ -25,8 +26,8 @@ std::vector<Option> PytorchDdp::options() {
 }
 
 PytorchDdp::PytorchDdp(const Options& options)
-    : cap_(std::int64_t(options.number("bucket_cap_mb") * mib)),
-      first_cap_(options.given("bucket_cap_mb") ? cap_ : mib),
+    : cap_(options.text("bucket_cap_mb") == "None" ? 25 * mib : std::int64_t(options.number("bucket_cap_mb") * mib)),
+      first_cap_(options.text("bucket_cap_mb") == "None" ? mib : cap_),
       bucket_view_(options.boolean("gradient_as_bucket_view")),
       static_graph_(options.boolean("static_graph")),
       find_unused_(options.boolean("find_unused_parameters")) {}

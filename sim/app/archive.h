@@ -41,6 +41,9 @@ class Archive {
   }
   void value_of(Peak& peak) { (*this)(peak.bytes), (*this)(peak.seconds), (*this)(peak.parts); }
   void value_of(LinkLoad& load) { (*this)(load.link), (*this)(load.bytes); }
+  void value_of(TimelineEntry& e) {
+    (*this)(e.trigger), (*this)(e.what), (*this)(e.bytes), (*this)(e.lane), (*this)(e.waits_for), (*this)(e.frees);
+  }
   void value_of(cost::PriceNote& n) { (*this)(n.verb), (*this)(n.name), (*this)(n.words), (*this)(n.count), (*this)(n.seconds); }
   void value_of(Gpu& g) {
     (*this)(g.name);
@@ -60,7 +63,7 @@ class Archive {
     (*this)(r.scheme), (*this)(r.backend), (*this)(r.world), (*this)(r.steps), (*this)(r.shard), (*this)(r.has_closed_forms),
         (*this)(r.shards), (*this)(r.parameters);
     (*this)(r.padding), (*this)(r.unit_parameters), (*this)(r.ranks), (*this)(r.theta), (*this)(r.links), (*this)(r.gpu);
-    (*this)(r.interrupted), (*this)(r.notes);
+    (*this)(r.interrupted), (*this)(r.notes), (*this)(r.timeline);
   }
 
   void raw(void* at, std::size_t size) {

@@ -22,8 +22,12 @@ double figure(const Figures& f, const std::string& key) {
   if (key == "peak_bytes") return double(f.peak_bytes.max);
   if (key == "reserved_bytes") return double(f.allocator.emulated ? f.reserved_bytes.max : f.peak_bytes.max);
   if (key == "allocated_peak_bytes") return double(f.allocator.emulated ? f.allocated_peak_bytes.max : f.peak_bytes.max);
+  if (key == "allocated_resident_bytes")
+    return double(f.allocator.emulated ? f.allocated_resident_bytes.max : f.resident_bytes.max);
+  if (key == "over_single_gpu_seconds") return f.over_single_gpu_seconds.value_or(f.step_seconds.max);
   if (key == "outside_bytes") return f.outside_bytes.empty() ? 0 : double(f.outside_bytes.max);
   if (key == "step_seconds") return f.step_seconds.max;
+  if (key == "last_step_seconds") return f.last_step_seconds;
   if (key == "compute_seconds") return f.compute_seconds.max;
   if (key == "exposed_comm_seconds") return f.exposed_comm_seconds.max;
   if (key == "loss_first") return f.losses.empty() ? NAN : f.losses.front();

@@ -4,6 +4,7 @@
 #include <stdexcept>
 
 #include "app/explain_pair.h"
+#include "app/explain_system.h"
 #include "app/table.h"
 #include "app/yaml_reader.h"
 #include "core/formulas.h"
@@ -78,10 +79,12 @@ std::string verbs(const std::string& text_of_class) {
 }  // namespace
 
 std::string explain_scheme(const SchemeChoice& choice, const Registry& registry) {
-  const ShardSet shard = choice.make()->shard();
+  const std::unique_ptr<Scheme> scheme = choice.make();
+  const std::string head = choice.label + ": " + choice.entry.summary + "\n\n" + options_text(choice.options);
+  if (!scheme->has_closed_forms()) return head + explain_system(choice);
+  const ShardSet shard = scheme->shard();
   const std::string code = class_text(choice.entry, registry);
-  return choice.label + ": " + choice.entry.summary + "\n\n" + options_text(choice.options) + flags(shard) + "\n" +
-         closed_forms(shard) + "\n" + consequences(choice) + "\n" + verbs(code) + "\n" + code;
+  return head + flags(shard) + "\n" + closed_forms(shard) + "\n" + consequences(choice) + "\n" + verbs(code) + "\n" + code;
 }
 
 std::vector<SchemeChoice> schemes_in(const std::vector<std::string>& words, const Registry& registry) {

@@ -5,6 +5,7 @@
 #include <sstream>
 #include <vector>
 
+#include "app/explain_system.h"
 #include "app/table.h"
 #include "app/trial.h"
 #include "core/formulas.h"
@@ -17,21 +18,6 @@ std::vector<std::string> lines_of(const std::string& text) {
   std::istringstream in(text);
   for (std::string line; std::getline(in, line);) lines.push_back(line);
   return lines;
-}
-
-std::string diff(const std::vector<std::string>& a, const std::vector<std::string>& b) {
-  std::vector<std::vector<int>> common(a.size() + 1, std::vector<int>(b.size() + 1));
-  for (std::size_t i = a.size(); i-- > 0;)
-    for (std::size_t j = b.size(); j-- > 0;)
-      common[i][j] = a[i] == b[j] ? common[i + 1][j + 1] + 1 : std::max(common[i + 1][j], common[i][j + 1]);
-  std::string text;
-  std::size_t i = 0, j = 0;
-  while (i < a.size() || j < b.size()) {
-    if (i < a.size() && j < b.size() && a[i] == b[j]) text += "  " + a[i++] + "\n", ++j;
-    else if (i < a.size() && (j == b.size() || common[i + 1][j] >= common[i][j + 1])) text += "- " + a[i++] + "\n";
-    else text += "+ " + b[j++] + "\n";
-  }
-  return text;
 }
 
 std::string cell(const std::string& text, std::size_t columns) {
@@ -63,6 +49,21 @@ std::vector<Row> rows_of(const SchemeChoice& choice) {
 
 }  // namespace
 
+std::string line_diff(const std::vector<std::string>& a, const std::vector<std::string>& b) {
+  std::vector<std::vector<int>> common(a.size() + 1, std::vector<int>(b.size() + 1));
+  for (std::size_t i = a.size(); i-- > 0;)
+    for (std::size_t j = b.size(); j-- > 0;)
+      common[i][j] = a[i] == b[j] ? common[i + 1][j + 1] + 1 : std::max(common[i + 1][j], common[i][j + 1]);
+  std::string text;
+  std::size_t i = 0, j = 0;
+  while (i < a.size() || j < b.size()) {
+    if (i < a.size() && j < b.size() && a[i] == b[j]) text += "  " + a[i++] + "\n", ++j;
+    else if (i < a.size() && (j == b.size() || common[i + 1][j] >= common[i][j + 1])) text += "- " + a[i++] + "\n";
+    else text += "+ " + b[j++] + "\n";
+  }
+  return text;
+}
+
 std::string class_text(const SchemeEntry& entry, const Registry& registry) {
   const std::size_t begin = entry.source.find("\nclass "), end = entry.source.rfind("\n};");
   if (begin == std::string::npos || end == std::string::npos) return entry.source;
@@ -84,8 +85,9 @@ std::string consequences(const SchemeChoice& choice) {
 }
 
 std::string explain_pair(const SchemeChoice& a, const SchemeChoice& b, const Registry& registry) {
+  if (!a.make()->has_closed_forms() || !b.make()->has_closed_forms()) return explain_systems(a, b);
   std::string text = "--- " + a.label + ": " + a.entry.summary + "\n+++ " + b.label + ": " + b.entry.summary + "\n\n";
-  text += diff(lines_of(class_text(a.entry, registry)), lines_of(class_text(b.entry, registry))) + "\n";
+  text += line_diff(lines_of(class_text(a.entry, registry)), lines_of(class_text(b.entry, registry))) + "\n";
   const std::vector<Row> first = rows_of(a), second = rows_of(b);
   text += "Consequences for " + trial_words() + ":\n" + cell("", 27) + cell(a.label, 22) + b.label + "\n" + cell("", 27) +
           cell("formula | simulated", 22) + "formula | simulated\n";

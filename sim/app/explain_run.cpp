@@ -39,7 +39,7 @@ std::string line(const cost::PriceNote& note, double all) {
 
 std::string explain_run(const ExplainRunOptions& options, const Registry& registry) {
   std::vector<std::string> overrides = options.overrides;
-  for (const char* ours : {"numerics=off", "steps=1", "backend=simgrid"}) overrides.push_back(ours);
+  for (const char* ours : {"numerics=off", "steps=2", "backend=simgrid"}) overrides.push_back(ours);
   Scenario scenario = read_scenario(options.scenario, overrides, registry);
   scenario.notes_prices = true;
   const SchemeChoice& scheme = scheme_of(scenario, options.scheme);
@@ -61,7 +61,7 @@ std::string explain_run(const ExplainRunOptions& options, const Registry& regist
   double all = 0;
   for (const cost::PriceNote& note : notes) all += note.seconds;
   const RankResult& rank = result.ranks.front();
-  const double step = rank.step_end.empty() ? 0 : rank.step_end.back() - rank.step_begin.front();
+  const double step = rank.step_end.empty() ? 0 : rank.step_end.back() - rank.step_begin.back();
   std::string text = scenario.name + ", " + scheme.label + ": a step of " + time_text(step) + "; rank 0 is charged " +
                      time_text(all) + " in " + std::to_string(notes.size()) + " kinds of operations" +
                      (options.only.empty() ? "" : " (" + options.only + " only)") +

@@ -111,7 +111,11 @@ formats::Figures measure(const Scenario& scenario, const SchemeResult& result) {
   const double steps = std::max(1, result.steps);
   for (int r = 0; r < int(result.ranks.size()); ++r) {
     const RankResult& rank = result.ranks[r];
-    if (!rank.step_end.empty()) f.step_seconds.add(r, (rank.step_end.back() - rank.step_begin.front()) / steps);
+    if (!rank.step_end.empty()) {
+      f.step_seconds.add(r, (rank.step_end.back() - rank.step_begin.front()) / steps);
+      f.first_step_seconds = std::max(f.first_step_seconds, rank.step_end.front() - rank.step_begin.front());
+      f.last_step_seconds = std::max(f.last_step_seconds, rank.step_end.back() - rank.step_begin.back());
+    }
     if (r < scenario.recorded_ranks) {
       const RankTimes times = times_of(rank, result.steps);
       f.compute_seconds.add(r, times.compute);
@@ -126,6 +130,7 @@ formats::Figures measure(const Scenario& scenario, const SchemeResult& result) {
     if (books.emulated) {
       f.requested_peak_bytes.add(r, books.requested);
       f.allocated_peak_bytes.add(r, books.allocated);
+      f.allocated_resident_bytes.add(r, books.allocated_now);
       f.reserved_bytes.add(r, books.reserved);
     }
     if (books.has_outside) f.outside_bytes.add(r, books.outside);
@@ -136,6 +141,8 @@ formats::Figures measure(const Scenario& scenario, const SchemeResult& result) {
     f.model_state_peak = result.ranks[f.model_state_peak_bytes.rank].model_state_peak;
     f.peak = result.ranks[f.peak_bytes.rank].peak;
   }
+  if (scenario.single_gpu_seconds > 0 && f.step_seconds.max > 0)
+    f.over_single_gpu_seconds = f.last_step_seconds - scenario.single_gpu_seconds;
   if (result.world > 1) {
     const double n = result.world;
     f.traffic_units =

@@ -9,6 +9,7 @@
 #include <new>
 
 #include "app/calibrate_command.h"
+#include "app/estimators.h"
 #include "app/expectations.h"
 #include "app/explain.h"
 #include "app/explain_pair.h"
@@ -72,6 +73,7 @@ int run(const RunOptions& options, const Registry& registry) {
       options.folder.empty() ? std::filesystem::path("results") / scenario.file.stem() : std::filesystem::path(options.folder);
   const ResultsFolder folder(place);
 
+  for (const SchemeChoice& choice : scenario.schemes) check_that_numbers_fit(scenario, choice);  // before any are made
   const TrainingSet set(scenario);
   catch_interrupts();
   std::vector<SchemeResult> results;
@@ -107,7 +109,12 @@ int run(const RunOptions& options, const Registry& registry) {
   return misses.empty() ? fine : missed;
 }
 
-int explain(const std::vector<std::string>& words, ExplainRunOptions of_run, const Registry& registry) {
+int explain(const std::vector<std::string>& words, ExplainRunOptions of_run, bool estimators, const Registry& registry) {
+  if (estimators) {
+    if (words.size() > 1) throw ScenarioError("explain --estimators: takes one scenario, or none");
+    std::cout << explain_estimators(words.empty() ? "" : words[0], of_run.overrides, registry);
+    return fine;
+  }
   if (words.size() == 1 && !registry.find(words[0]) && std::filesystem::exists(words[0])) {
     of_run.scenario = words[0];
     std::cout << explain_run(of_run, registry);
@@ -153,7 +160,7 @@ int run_program(int argc, const char* const* argv, const Registry& built_in) {
   CLI::App* explain_command = app.add_subcommand(
       "explain", "Show what a scheme keeps, moves and does; of two, the difference; of a scenario, the price of every operation");
   explain_command->allow_extras();  // schemes with their options, in order; or a scenario
-  explain_command->footer("SCHEME [--option VALUE]... [SCHEME [--option VALUE]...], or SCENARIO");
+  explain_command->footer("SCHEME [--option VALUE]... [SCHEME [--option VALUE]...], or [--estimators] SCENARIO");
   ExplainRunOptions run_explained;
   explain_command->add_option("--scheme", run_explained.scheme, "Of a scenario: which scheme (default: its first)");
   explain_command->add_option("--only", run_explained.only, "Of a scenario: one op, collective or verb, as in --only matmul");
@@ -162,6 +169,9 @@ int run_program(int argc, const char* const* argv, const Registry& built_in) {
   explain_command->add_option("--set", run_explained.overrides, "Of a scenario: override a key")
       ->type_name("KEY=VALUE")
       ->allow_extra_args(false);
+  bool estimators = false;
+  explain_command->add_flag("--estimators", estimators,
+                            "Published formulas of a GPU's memory beside the simulated one: of a scenario, or of GPT-2 Large");
   CLI::App* list_command = app.add_subcommand("list", "List what this program knows");
   list_command->add_option("WHAT", listed)->required()->check(CLI::IsMember({"schemes", "platforms", "models", "gpus"}));
 
@@ -186,8 +196,8 @@ int run_program(int argc, const char* const* argv, const Registry& built_in) {
     if (app.got_subcommand("platform")) return write_platform(), fine;
     if (app.got_subcommand("validate")) return validate(registry);
     if (app.got_subcommand("calibrate")) return calibrate(registry);
-    const int code =
-        explain_command->parsed() ? explain(explain_command->remaining(), run_explained, registry) : list(listed, registry);
+    const int code = explain_command->parsed() ? explain(explain_command->remaining(), run_explained, estimators, registry)
+                                               : list(listed, registry);
     if (!std::cout.flush()) throw ScenarioError("standard output: cannot be written");
     return code;
   } catch (const ScenarioError& error) {

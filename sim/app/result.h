@@ -6,6 +6,7 @@
 
 #include "core/ledger.h"
 #include "core/recorder.h"
+#include "core/scheme.h"
 #include "core/unit.h"
 #include "cost/gpu.h"
 #include "cost/notes.h"
@@ -40,9 +41,10 @@ struct SchemeResult {
   std::int64_t parameters = 0, padding = 0;   ///< charged elements; padding over all units
   std::vector<std::int64_t> unit_parameters;  ///< charged, without padding
   std::vector<RankResult> ranks;
-  std::vector<float> theta;            ///< fp32, model order, without padding; empty without numerics
-  std::vector<cost::PriceNote> notes;  ///< what rank 0 was charged, if the scenario asks for it (simgrid)
-  std::vector<LinkLoad> links;         ///< bytes that crossed each link (simgrid)
+  std::vector<float> theta;             ///< fp32, model order, without padding; empty without numerics
+  std::vector<cost::PriceNote> notes;   ///< what rank 0 was charged, if the scenario asks for it (simgrid)
+  std::vector<TimelineEntry> timeline;  ///< of rank 0 in the last step, if the scenario asks for it and the scheme tells it
+  std::vector<LinkLoad> links;          ///< bytes that crossed each link (simgrid)
   Gpu gpu;
   bool interrupted = false;
 };

@@ -16,6 +16,7 @@
 
 #include "app/archive.h"
 #include "app/process.h"
+#include "app/scenario_model.h"
 #include "backends/simgrid/backend.h"
 #include "backends/threads/backend.h"
 #include "core/error.h"
@@ -54,8 +55,10 @@ struct Ranks {
     std::vector<StepReport> reports;
     std::vector<double> begin, end;
     std::vector<Part> resident;
+    std::int64_t allocated = 0;  // between steps, by PyTorch's count
     std::vector<ThetaPiece> theta;
     std::vector<Unit> units;
+    std::vector<TimelineEntry> timeline;
     ShardSet shard;
     bool has_closed_forms = true;
     int shards = 1;
@@ -76,6 +79,7 @@ void train(Ranks& ranks, Device& device, Fabric& fabric) {
   own.units = scheme->units(), own.shard = scheme->shard(), own.has_closed_forms = scheme->has_closed_forms(),
   own.shards = scheme->mesh().shards.size;
   for (int step = 0; step < scenario.steps && ranks.stop.begins(step); ++step) {
+    if (scenario.tells_timeline && device.rank() == 0 && step + 1 == scenario.steps) rank.timeline = &own.timeline;
     device.stamp(Lane::compute, own.begin[step]);
     scheme->run_step(step, own.reports[step]);
     if (scenario.knobs.step_barrier) own.end[step] = device.now();
@@ -86,6 +90,7 @@ void train(Ranks& ranks, Device& device, Fabric& fabric) {
   device.synchronize();
   if (!scenario.knobs.step_barrier && own.steps > 0) own.end[own.steps - 1] = device.now();  // other streams may end later
   own.resident = device.ledger().parts();
+  own.allocated = device.ledger().allocator().allocated_now;  // before the model goes
   own.theta = scheme->theta();
 }
 
@@ -104,6 +109,7 @@ RankResult books_of(const Device& device, Ranks::Own& own, double start, bool re
   result.peak.seconds -= start, result.model_state_peak.seconds -= start;
   result.resident = own.resident;
   result.allocator = device.ledger().allocator();
+  result.allocator.allocated_now = own.allocated;
   result.traffic_bytes = device.recorder().traffic_bytes();
   result.control_bytes = device.recorder().control_bytes();
   if (!recorded) return result;
@@ -144,6 +150,7 @@ SchemeResult run_on(Backend& backend, const Scenario& scenario, const TrainingSe
   result.scheme = choice.label, result.backend = scenario.backend, result.world = scenario.world;
   result.steps = ranks.own[0].steps, result.interrupted = result.steps < scenario.steps;
   result.has_closed_forms = ranks.own[0].has_closed_forms;
+  result.timeline = ranks.own[0].timeline;
   result.shard = ranks.own[0].shard, result.shards = ranks.own[0].shards;
   for (const Unit& unit : ranks.own[0].units) {
     result.unit_parameters.push_back(unit.count.charged());
@@ -235,14 +242,27 @@ std::string in_users_words(std::string text, const Scenario& scenario) {
   return text;
 }
 
-/// Refuses arithmetic whose numbers alone are more than this machine's memory; every number is a float, whatever its type.
-void check_that_numbers_fit(const Scenario& scenario, const TrainingSet& set, const SchemeChoice& choice) {
+/// Parameters that the arithmetic has.
+double real_parameters(const Scenario& scenario) {
+  if (scenario.numerics == Numerics::off) return 0;
+  if (scenario.transformer) return double(parameters(real_shape(scenario)));
+  double count = 0;
+  const std::vector<std::int64_t>& widths = scenario.model.widths;
+  const std::int64_t most = scenario.numerics == Numerics::twin ? scenario.twin_width : std::numeric_limits<std::int64_t>::max();
+  for (std::size_t i = 0; i + 1 < widths.size(); ++i)
+    count += double(std::min(widths[i], most) + 1) * double(std::min(widths[i + 1], most));
+  return count;
+}
+
+}  // namespace
+
+void check_that_numbers_fit(const Scenario& scenario, const SchemeChoice& choice) {
   const ShardSet shard = choice.make()->shard();
   const double shards = scenario.knobs.shards > 0 ? scenario.knobs.shards : scenario.world;
   double floats = 0;
   for (const Band band : {Band::param, Band::grad, Band::opt})
     floats += (band == Band::opt ? scenario.knobs.precision.opt_vectors() : 1) / (shard.has(band) ? shards : 1.0);
-  const double needed = 4 * floats * double(set.theta0().size()) * scenario.world;
+  const double needed = 4 * floats * real_parameters(scenario) * scenario.world;
   const double there = double(sysconf(_SC_PHYS_PAGES)) * double(sysconf(_SC_PAGESIZE));
   if (needed <= there) return;
   char text[160];
@@ -251,10 +271,8 @@ void check_that_numbers_fit(const Scenario& scenario, const TrainingSet& set, co
   throw ScenarioError(scenario.file.string() + ": numerics: " + text + "; use numerics: off or a twin");
 }
 
-}  // namespace
-
 SchemeResult run_scheme(const Scenario& scenario, const TrainingSet& set, const SchemeChoice& choice, const Progress& progress) {
-  check_that_numbers_fit(scenario, set, choice);
+  check_that_numbers_fit(scenario, choice);
   SharedCounter pulse;
   const ProcessEnd end =
       run_in_process([&](int messages) { return answer_of(scenario, set, choice, progress, pulse.get(), messages); },

@@ -11,6 +11,10 @@ namespace shardsim {
 /// Called by run_scheme while it works: steps done, steps in all, simulated seconds.
 using Progress = std::function<void(int, int, double)>;
 
+/// Refuses arithmetic whose numbers alone are more than this machine's memory (ScenarioError); every number is a float, whatever
+/// its type.
+void check_that_numbers_fit(const Scenario&, const SchemeChoice&);
+
 /// Runs one scheme, in a forked process (SimGrid has one engine per process, its clock starts at 0; and a scheme may hang). Throws
 /// IllegalStep (named: scheme, rank, step, verb, unit) and ScenarioError (a platform that SimGrid refuses). The training set is
 /// that of the scenario; several schemes share one.

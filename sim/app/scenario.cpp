@@ -46,10 +46,37 @@ Scenario read_scenario(const fs::path& file, const std::vector<std::string>& ove
   scenario.file = file;
   std::vector<std::string>& defaults = scenario.defaults_used;
   std::vector<std::string> unmentioned;  // defaults that change no figure
-  const Fields root(tree, {"name",      "schemes",  "platform", "world",    "model",      "data",   "batch",        "precision",
-                           "optimizer", "units",    "streams",  "prefetch", "unreduced",  "grads",  "step_barrier", "numerics",
-                           "mesh",      "patience", "steps",    "seed",     "backend",    "fabric", "latency",      "hazards",
-                           "record",    "expect",   "memory",   "prices",   "collectives"},
+  const Fields root(tree,
+                    {"name",
+                     "schemes",
+                     "platform",
+                     "world",
+                     "model",
+                     "data",
+                     "batch",
+                     "precision",
+                     "optimizer",
+                     "units",
+                     "streams",
+                     "prefetch",
+                     "unreduced",
+                     "grads",
+                     "step_barrier",
+                     "numerics",
+                     "mesh",
+                     "patience",
+                     "steps",
+                     "seed",
+                     "backend",
+                     "fabric",
+                     "latency",
+                     "hazards",
+                     "record",
+                     "expect",
+                     "memory",
+                     "prices",
+                     "single_gpu_seconds",
+                     "collectives"},
                     defaults);
 
   const YamlNode* name = root.find("name");
@@ -80,6 +107,7 @@ Scenario read_scenario(const fs::path& file, const std::vector<std::string>& ove
   });
   read_collectives(root, scenario);
   if (const YamlNode* node = root.find("hazards")) scenario.checks_hazards = switch_of(*node);
+  if (const YamlNode* node = root.find("single_gpu_seconds")) scenario.single_gpu_seconds = seconds_of(*node);
   if (const YamlNode* node = root.find("patience")) {
     scenario.patience = seconds_of(*node);
     if (!(scenario.patience >= 0.1 && scenario.patience <= 1e6))

@@ -76,7 +76,9 @@ struct Scenario {
   memory::Settings memory;
   bool checks_hazards = true;
   bool notes_prices = false;                               ///< the result says what rank 0 was charged, and by which formula
+  bool tells_timeline = false;                             ///< the result has the timeline of the last step
   cost::Prices prices;                                     ///< what is said about the GPUs over the platform
+  double single_gpu_seconds = 0;                           ///< a measured step on one GPU, to compare with; 0: none
   double patience = 120;                                   ///< seconds without anything finished until a scheme is said to hang
   int recorded_ranks = 8;                                  ///< ranks in traces and CSVs
   std::map<std::string, std::vector<Expectation>> expect;  ///< by label

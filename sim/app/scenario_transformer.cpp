@@ -111,6 +111,12 @@ TransformerPlan read_plan(const Fields& fields, const TransformerShape& shape, s
   plan.loss = fields.value_or("loss", Loss::fused, "fused", [](const YamlNode& node) {
     return Loss(choice_of(node, {"fused", "unfused", "fp32"}));
   });
+  if (const YamlNode* node = fields.find("mask_buffers")) plan.mask_buffers = switch_of(*node);
+  if (const YamlNode* node = fields.find("keeps_logits")) {
+    plan.keeps_logits = switch_of(*node);
+    if (plan.keeps_logits && plan.loss == Loss::fused)
+      refuse(*node, "a fused loss puts the gradient where the logits were; choose loss: unfused or fp32");
+  }
   plan.recompute =
       fields.value_or("recompute", Recompute{}, "none", [&](const YamlNode& node) { return recompute_of(node, defaults); });
   return plan;
@@ -129,10 +135,10 @@ void read_transformer(const Fields& root, const YamlNode& model, Scenario& scena
     map.children.push_back(model);
     map.children.back().name = "preset";
   }
-  const Fields fields(
-      map, {"preset",    "hf_config", "kind",     "layers",    "hidden",    "heads", "kv_heads", "head_dim", "ffn",       "vocab",
-            "positions", "tied",      "norm_eps", "rope_base", "attention", "gelu",  "swiglu",   "loss",     "recompute", "theta0"},
-      defaults);
+  const Fields fields(map, {"preset", "hf_config", "kind",      "layers", "hidden",       "heads",       "kv_heads",  "head_dim",
+                            "ffn",    "vocab",     "positions", "tied",   "norm_eps",     "rope_base",   "attention", "gelu",
+                            "swiglu", "loss",      "recompute", "theta0", "mask_buffers", "keeps_logits"},
+                      defaults);
   int sources = 0;
   for (const char* source : {"preset", "hf_config", "kind"}) sources += fields.find(source) != nullptr;
   if (sources > 1) refuse(model, "has more than one of preset, hf_config and kind; keep one");

@@ -205,22 +205,38 @@ std::string allocator_block(const std::vector<Figures>& all, std::size_t name) {
   return text + "\n";
 }
 
+/// The reasons for what differs from the closed forms; of a real system, which has none, all of it.
 std::string gap_notes(const Scenario& scenario, const SchemeResult& result, const Figures& f) {
   const Closed closed = closed_forms(scenario, result);
+  const auto beside = [](double formula) { return std::isnan(formula) ? std::string() : ", formula " + decimal_text(formula); };
   std::string text;
-  if (differ(f, closed.traffic, f.traffic_units)) {
+  if (std::isnan(closed.traffic) || differ(f, closed.traffic, f.traffic_units)) {
     std::string moved;
     for (const Movement& movement : movements(scenario, result))
       moved += (moved.empty() ? "" : ", ") + std::string(name_of(movement.verb)) + " " + decimal_text(movement.units);
-    text += wrapped("  " + f.scheme + " traffic " + decimal_text(f.traffic_units) + ", formula " + decimal_text(closed.traffic) +
+    text += wrapped("  " + f.scheme + " traffic " + decimal_text(f.traffic_units) + beside(closed.traffic) +
                         ": buffers moved per step, in units of the model: " + (moved.empty() ? "none recorded" : moved),
                     6);
   }
   const double resident = f.per_parameter(double(f.resident_bytes.max));
-  if (differ(f, closed.resident, resident))
-    text += wrapped("  " + f.scheme + " resident " + decimal_text(resident) + ", formula " + decimal_text(closed.resident) + ": " +
+  if (std::isnan(closed.resident) || differ(f, closed.resident, resident))
+    text += wrapped("  " + f.scheme + " resident " + decimal_text(resident) + beside(closed.resident) + ": " +
                         decimal_text(resident) + " = " + composition(f, f.resident),
                     6);
+  if (std::isnan(closed.resident)) {
+    std::string parts;
+    std::int64_t of_band[band_count] = {};
+    for (const Part& part : f.peak.parts) of_band[unsigned(part.band)] += part.bytes;
+    for (int band = 0; band < band_count; ++band)
+      if (of_band[band] > 0) parts += (parts.empty() ? "" : " + ") + bytes_text(double(of_band[band])) + " " + name_of(Band(band));
+    text += wrapped("  " + f.scheme + " peak " + bytes_text(double(f.peak.bytes)) + " = " + parts, 6);
+  }
+  if (f.over_single_gpu_seconds)
+    text +=
+        wrapped("  " + f.scheme + " last step " + time_text(f.last_step_seconds) + ": " + time_text(*f.over_single_gpu_seconds) +
+                    " over the measured step on one GPU, of which " + time_text(f.exposed_comm_seconds.max) +
+                    " is communication that nothing hides; the rest is optimizer, copies and the host",
+                6);
   return text;
 }
 
@@ -273,6 +289,10 @@ std::string run_notes(const Scenario& scenario, const std::vector<SchemeResult>&
     if (f.diverged_step)
       text += wrapped(f.scheme + " diverged: its loss is not finite from step " + std::to_string(*f.diverged_step) + " on.", 2);
     if (f.gpu_memory > 0 && !f.fits()) text += wrapped(misfit_text(scenario, results[&f - all.data()], f), 2);
+    if (f.steps > 1 && std::abs(f.first_step_seconds - f.last_step_seconds) > 0.01 * f.last_step_seconds)
+      text += wrapped(f.scheme + ": the first step takes " + time_text(f.first_step_seconds) + ", the last " +
+                          time_text(f.last_step_seconds) + "; the table shows the mean.",
+                      2);
     if (f.interrupted) text += f.scheme + " was interrupted after " + std::to_string(f.steps) + " steps.\n";
   }
   if (all.front().padding > 0)

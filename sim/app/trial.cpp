@@ -25,6 +25,28 @@ Trial try_out(const SchemeChoice& choice, int accumulation) {
   return trial;
 }
 
+Trial try_out_on_gpt2(const SchemeChoice& choice) {
+  Trial trial;
+  Scenario& scenario = trial.scenario;
+  scenario.file = "trial";
+  scenario.name = "trial";
+  scenario.platform = platforms_folder() / "dgx-h100.xml";
+  scenario.world = 8;
+  scenario.transformer = TransformerChoice{"gpt2", find_preset("gpt2")->shape, {}, 1024};
+  scenario.micro_batch = 4;
+  scenario.knobs.precision = {Dtype::bf16, Dtype::bf16, Dtype::bf16};
+  scenario.knobs.streams = 3;
+  scenario.numerics = Numerics::off;
+  scenario.recorded_ranks = 1;
+  scenario.steps = 3;  // the first is another one where a system rebuilds its buckets or records its trace
+  scenario.tells_timeline = true;
+  trial.result = run_scheme(scenario, TrainingSet(scenario), choice);
+  trial.figures = measure(scenario, trial.result);
+  return trial;
+}
+
+std::string gpt2_trial_words() { return "GPT-2 (12 layers) on 8 ranks of dgx-h100, 4 x 1024 tokens each, bf16, fp32 master"; }
+
 std::string trial_words() { return "8 ranks (of ideal-8), 4 equal layers, a unit each, 2 + 2 + 12 bytes"; }
 
 }  // namespace shardsim

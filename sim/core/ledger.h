@@ -43,6 +43,7 @@ constexpr bool is_model_state(Band band) { return band != Band::activation && ba
 struct AllocatorBooks {
   bool emulated = false;                                                ///< false: exact, what is asked for is what is held
   std::int64_t requested = 0, allocated = 0, active = 0, reserved = 0;  ///< peaks, each at its own worst instant
+  std::int64_t allocated_now = 0;  ///< between steps: PyTorch's memory_allocated there
   // When `reserved` came to its peak: handed out, by band; freed, but another stream may still use it; cached.
   std::array<std::int64_t, band_count> bands{};
   std::int64_t awaiting = 0, cached = 0;

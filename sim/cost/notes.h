@@ -25,6 +25,7 @@ class PriceNotes {
     ++note.count;
     note.seconds += seconds;
   }
+  void clear() { positions_.clear(), notes_.clear(); }
   const std::vector<PriceNote>& all() const { return notes_; }
 
  private:

@@ -76,8 +76,11 @@ Json result(const Figures& f) {
   json["diverged"] = f.diverged_step.has_value();
   json["diverged_step"] = f.diverged_step ? Json(*f.diverged_step) : Json(nullptr);
   put(json, "step_seconds", f.step_seconds);
+  json["first_step_seconds"] = number(f.first_step_seconds);
+  json["last_step_seconds"] = number(f.last_step_seconds);
   put(json, "compute_seconds", f.compute_seconds);
   put(json, "exposed_comm_seconds", f.exposed_comm_seconds);
+  json["over_single_gpu_seconds"] = f.over_single_gpu_seconds ? number(*f.over_single_gpu_seconds) : Json(nullptr);
   put(json, "bytes_sent_per_rank_per_step", f.bytes_sent);
   put(json, "control_bytes_per_rank_per_step", f.control_bytes);
   json["traffic_units"] = number(f.traffic_units);
@@ -94,6 +97,7 @@ Json result(const Figures& f) {
   json["peak_composition"] = by_band(f.peak.parts);
   json["peak_parts"] = part_list(f.peak.parts);
   put(json, "requested_peak_bytes", f.requested_peak_bytes);
+  put(json, "allocated_resident_bytes", f.allocated_resident_bytes);
   put(json, "allocated_peak_bytes", f.allocated_peak_bytes);
   put(json, "reserved_bytes", f.allocator.emulated ? f.reserved_bytes : f.peak_bytes);
   json["reserved_composition"] = f.allocator.emulated ? reserved_composition(f.allocator) : Json(nullptr);

@@ -38,22 +38,24 @@ struct Figures {
   std::optional<int> diverged_step;  ///< the first step whose loss is not finite
   std::optional<std::uint64_t> theta_hash;
 
-  OverRanks<double> step_seconds;                           ///< of all ranks
+  OverRanks<double> step_seconds;                           ///< of all ranks, mean over the steps
+  double first_step_seconds = 0, last_step_seconds = 0;     ///< the slowest rank's
   OverRanks<double> compute_seconds, exposed_comm_seconds;  ///< of the recorded ranks
+  std::optional<double> over_single_gpu_seconds;            ///< step less a measured one on one GPU: optimizer and host work too
   OverRanks<double> bytes_sent, control_bytes;
   OverRanks<std::int64_t> resident_bytes, model_state_peak_bytes, peak_bytes;
   double traffic_units = 0;    ///< bytes sent / ((N-1)/N x parameters x bytes of a parameter); 0 at N = 1
   double rows_per_second = 0;  ///< training rows (sequences) of all ranks; 0 if a step takes no time
   std::int64_t tokens_per_row = 1;
-  double model_flops = 0;  ///< per step and rank (models/transformer_shape.h); 0: not known
-  double peak_flops = 0;   ///< of a GPU per second, in the parameters' type; 0: not known
+  double model_flops = 0;       ///< per step and rank (models/transformer_shape.h); 0: not known
+  double peak_flops = 0;        ///< of a GPU per second, in the parameters' type; 0: not known
   std::int64_t gpu_memory = 0;  ///< capacity; 0: not known
   std::string gpu;
   std::vector<Part> resident;  ///< of the rank with the maximum, as are the peaks
   Peak peak, model_state_peak;
 
   /// As PyTorch counts them; empty where memory is exact, which reserves what is asked of it: the peak.
-  OverRanks<std::int64_t> requested_peak_bytes, allocated_peak_bytes, reserved_bytes;
+  OverRanks<std::int64_t> requested_peak_bytes, allocated_peak_bytes, allocated_resident_bytes, reserved_bytes;
   OverRanks<std::int64_t> outside_bytes;  ///< context and communicators; empty if not known
   AllocatorBooks allocator;               ///< of the rank that has most reserved and outside
 

@@ -276,6 +276,7 @@ AllocatorBooks CachingAllocator::books() const {
   AllocatorBooks books = at_peak_;
   books.emulated = true;
   books.requested = requested_.peak, books.allocated = allocated_.peak, books.active = active_.peak;
+  books.allocated_now = allocated_.now;
   for (const auto& pools : active_in_)
     for (int small = 0; small < 2; ++small) books.expandable += up(pools[small].peak, small ? small_buffer : large_buffer);
   return books;

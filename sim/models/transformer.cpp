@@ -37,6 +37,8 @@ Transformer::Transformer(Device& device, const TransformerSizes& sizes, TokenBat
   tree_.own(head_module_, sizes.tied ? embedding_.global(token_table_) : head_.global(head_matrix_));
   tree_.close();
   if (!sizes.tied) layouts_.push_back(&head_.layout());
+  for (int block = 0; sizes.plan.mask_buffers && block < sizes.layers; ++block)
+    masks_.push_back(layers_.temporary(sizes.positions, sizes.positions, Dtype::fp32));
   for (int module = 0; module < modules(); ++module) visits_.push_back(module);
   if (sizes.tied) visits_.push_back(0);
 }
@@ -144,6 +146,7 @@ void Transformer::loss_backward() {
     dlogits = std::move(narrow);
   }
   log_probabilities_.reset(), wide_logits_.reset();
+  if (sizes_.plan.keeps_logits) held_by_loop_ = std::move(logits_);
   logits_ = std::move(dlogits);
 }
 
@@ -165,6 +168,7 @@ void Transformer::head_backward(const Params& params, const Grads& grads, bool a
 void Transformer::end_step(std::vector<float>& loss) {
   layers_.device.download(Lane::compute, *loss_, loss);
   loss_.reset();
+  held_by_loop_.reset();
 }
 
 }  // namespace shardsim

@@ -82,7 +82,8 @@ class Transformer : public Model {
   std::vector<int> visits_;
   Held ids_, targets_, stream_, gradient_, loss_;
   NormKept normed_;
-  Held logits_, wide_logits_, log_probabilities_;
+  Held logits_, wide_logits_, log_probabilities_, held_by_loop_;
+  std::vector<Held> masks_;
   Tensor scaler_;
   std::vector<float> id_values_, target_values_;
 };

@@ -27,6 +27,7 @@ class SimDevice final : public Device {
 
   double now() const override;
   void begin_step(int step) override {
+    if (notes_) notes_->clear();  // of the last step only
     slowness_ = 1 + gpu_.jitter * jitter_.of(step);
     host_date(gpu_.step_host_seconds);
   }
