@@ -2,11 +2,13 @@
 #include "app/estimators.h"
 
 #include <algorithm>
+#include <cmath>
 #include <cstdio>
 
 #include "app/metrics.h"
 #include "app/run.h"
 #include "app/scenario_parts.h"
+#include "app/table.h"
 #include "app/yaml_reader.h"
 
 namespace shardsim {
@@ -90,30 +92,34 @@ Scenario scenario_of(const std::string& file, std::vector<std::string> overrides
   return scenario;
 }
 
-/// What a stage has in a band that formulas say little of.
-std::string cause(int stage, Band band, const EstimatorSizes& sizes) {
+/// What a stage has in a band that formulas say too little of.
+std::string missing(int stage, Band band, const EstimatorSizes& sizes) {
   switch (band) {
     case Band::bucket:
-      return stage == 0 ? "copies of gradients, flattened for the all-reduce"
-             : stage == 3
-                 ? "the reduce bucket (reduce_bucket_size elements), held for good"
-                 : "the IPG buckets: reduce_bucket_size elements, twice with overlap_comm; and a bucket's copy for its reduction";
+      return stage == 0   ? "gradients flattened for the all-reduce"
+             : stage == 3 ? "the reduce bucket, reduce_bucket_size elements, held for good"
+                          : "the IPG buckets of reduce_bucket_size elements, two with overlap_comm";
     case Band::grad:
-      return stage == 0   ? "bf16 gradients of the whole model, and their fp32 copies in the step"
-             : stage == 3 ? "partitioned gradients, held for good"
-                          : "the own partition's gradients, and what backward has just made";
+      return stage == 3 ? "partitioned gradients, held for good, and what backward has just made" : "what backward has just made";
     case Band::gathered:
-      return "all that the coordinator has gathered and not yet released (max_live_parameters), and flat buffers of the gathers";
+      return "all that was gathered and not yet released (stage3_max_live_parameters)";
     case Band::activation:
-      return "what forward keeps; the logits alone are" + gib(2. * double(sizes.micro_batch * sizes.sequence * sizes.shape.vocab)) +
-             " GiB (bf16), and their gradient";
+      return "what forward keeps; one copy of the logits alone is " +
+             bytes_text(2. * double(sizes.micro_batch * sizes.sequence * sizes.shape.vocab));
     case Band::workspace:
-      return "temporaries of an op or of the optimizer's pass";
-    case Band::param:
-      return "parameters that stay in full, and padding";
+      return "temporaries of an op or of the optimizer";
     default:
-      return "padding";
+      return "what stays in full, and padding";
   }
+}
+
+/// Why what a formula counts is not there at the worst instant.
+std::string in_vain(int stage, Band band) {
+  if (band == Band::activation) return "counted, but these kernels keep less";
+  if (band != Band::grad) return "counted, but less is held then";
+  if (stage == 0) return "counted in full, but at the peak backward has not made them yet";
+  return stage == 3 ? "counted, but fp32 copies exist in the step only, after the activations"
+                    : "counted, but they live in the buckets, and fp32 copies in the step only";
 }
 
 std::string forgotten(const Estimate& estimate, const Simulated& simulated, const EstimatorSizes& sizes) {
@@ -121,12 +127,12 @@ std::string forgotten(const Estimate& estimate, const Simulated& simulated, cons
   const double least = 0.005 * simulated.peak_bytes;
   for (int i = 0; i < band_count; ++i) {
     const double gap = simulated.peak[std::size_t(i)] - estimate.bands[std::size_t(i)];
-    char head[96];
-    std::snprintf(head, sizeof head, "  %+8.2f GiB %-10s ", gap / 0x1p30, name_of(Band(i)));
-    if (gap > least) text += head + cause(estimate.stage, Band(i), sizes) + "\n";
-    if (gap < -least) text += std::string(head) + "counted, but not there at the instant of the peak\n";
+    if (std::abs(gap) <= least) continue;
+    char head[64];
+    std::snprintf(head, sizeof head, "  %+6.2f %-11s", gap / 0x1p30, name_of(Band(i)));
+    text += head + (gap > 0 ? missing(estimate.stage, Band(i), sizes) : in_vain(estimate.stage, Band(i))) + "\n";
   }
-  return text.empty() ? "  nothing of more than half a percent\n" : text;
+  return text;
 }
 
 std::string band_line(const std::string& name, const Bands& bands, double all) {
@@ -160,7 +166,7 @@ EstimatorSizes estimator_sizes(const Scenario& scenario) {
 std::vector<Estimate> estimates(const EstimatorSizes& e) {
   const double psi = double(e.parameters), n = e.ranks, l = double(e.largest_layer);
   const char* paper = "Rajbhandari et al. 2020, arXiv:1910.02054, figure 1, K = 12";
-  const char* code = "deepspeed/runtime/zero/stage_1_and_2.py, estimate_zero2_model_states_mem_needs";
+  const char* code = "deepspeed/runtime/zero/stage_1_and_2.py, estimate_zero2_model_states_mem_needs (since PR #5099)";
   const char* docs = "deepspeed.readthedocs.io, Memory Requirements, ZeRO-2 without offload";
   const char* zero3 = "deepspeed/runtime/zero/stage3.py, estimate_zero3_model_states_mem_needs; the documentation's case 1";
   const char* megatron =
@@ -187,22 +193,26 @@ std::string explain_estimators(const std::string& file, const std::vector<std::s
   for (int stage = 0; stage < stages; ++stage) simulated.push_back(simulate(scenario, set, stage, registry));
   const std::vector<Estimate> all = estimates(sizes);
 
-  std::string text =
-      scenario.name + ": Psi = " + with_commas(sizes.parameters) + " parameters, L = " + with_commas(sizes.largest_layer) +
-      " in the largest module, N = " + std::to_string(sizes.ranks) + ", " + std::to_string(sizes.micro_batch) + " x " +
-      std::to_string(sizes.sequence) +
-      " tokens per rank.\nThe formulas take 16-bit parameters and gradients and fp32 Adam; Psi' is Megatron's own count, " +
-      "A its activations.\nSimulated: deepspeed, stages 1 and 2 with overlap_comm: true, stages 0 and 3 as they are. GiB per "
-      "GPU.\n\n" +
-      padded("formula", 46) + padded("stage", 6) + " estimate  resident      peak\n";
+  std::string text = scenario.name + ": Psi = " + with_commas(sizes.parameters) +
+                     " parameters, L = " + with_commas(sizes.largest_layer) +
+                     " in the largest module, N = " + std::to_string(sizes.ranks) + ", " + std::to_string(sizes.micro_batch) +
+                     " x " + std::to_string(sizes.sequence) + " tokens per rank.\n";
+  text += "The formulas take 16-bit parameters and gradients and fp32 Adam. Psi' = " +
+          with_commas(std::int64_t(megatron_parameters(sizes.shape))) +
+          " is Megatron's count,\nwithout biases and positions; A = " + bytes_text(megatron_activations(sizes)) +
+          " its activations. Simulated: deepspeed, stages 1 and 2 with overlap_comm.\n" +
+          "GiB per GPU, as asked of the allocator.\n\n";
+  text += padded("formula", 46) + padded("stage", 6) + " estimate resident  at peak\n";
   for (const Estimate& e : all)
     text += padded(padded(e.name, 25) + e.formula, 46) + padded(std::to_string(e.stage), 6) + gib(e.bytes()) +
             gib(simulated[std::size_t(e.stage)].resident_bytes) + gib(simulated[std::size_t(e.stage)].peak_bytes) + "\n";
 
   text += "\n" + padded("by band", 24) + "      all";
-  for (int i = 0; i < band_count; ++i)
-    text += std::string(1, ' ') + std::string(8 - std::min<std::size_t>(8, std::string(name_of(Band(i))).size()), ' ') +
-            std::string(name_of(Band(i))).substr(0, 8);
+  for (const char* band : {"param", "grad", "opt", "gathered", "activ.", "bucket", "worksp."}) {
+    char cell[16];
+    std::snprintf(cell, sizeof cell, "%9s", band);
+    text += cell;
+  }
   text += "\n";
   for (int stage = 0; stage < stages; ++stage) {
     const Simulated& s = simulated[std::size_t(stage)];
@@ -213,7 +223,7 @@ std::string explain_estimators(const std::string& file, const std::vector<std::s
   }
   text += "\nWhat each forgets (+) and counts in vain (-) at the simulated peak:\n";
   for (const Estimate& e : all)
-    text += e.name + ": " + e.formula + ", stage " + std::to_string(e.stage) + " (" + e.source + ")\n" +
+    text += e.name + ": " + e.formula + ", stage " + std::to_string(e.stage) + "\n  [" + e.source + "]\n" +
             forgotten(e, simulated[std::size_t(e.stage)], sizes);
   return text;
 }

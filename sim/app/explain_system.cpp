@@ -12,6 +12,7 @@ namespace shardsim {
 namespace {
 
 constexpr std::size_t longest_period = 12;  // lines of a block
+constexpr std::size_t page_width = 110, worth_folding = 3;
 
 std::string left(const std::string& text, std::size_t columns) {
   return text + std::string(text.size() < columns ? columns - text.size() : 0, ' ');
@@ -35,20 +36,23 @@ std::string kind_of(const TimelineEntry& e) {
          (e.bytes > 0 ? "+" : "");
 }
 
-std::string line_of(const TimelineEntry& e) {
-  std::string text = e.trigger + ": " + e.what;
-  if (e.bytes > 0) text += ", " + bytes_text(double(e.bytes));
-  text += " [" + std::string(name_of(e.lane)) + "]";
-  if (!e.waits_for.empty()) text += "; waits for " + e.waits_for;
-  if (!e.frees.empty()) text += "; frees " + e.frees;
-  return text;
+/// One line, or two where it would be wider than a page.
+std::vector<std::string> lines_of(const std::string& margin, const TimelineEntry& e) {
+  std::string head = e.trigger + ": " + e.what, tail;
+  if (e.bytes > 0) head += ", " + bytes_text(double(e.bytes));
+  head = margin + head + " [" + name_of(e.lane) + "]";
+  if (!e.waits_for.empty()) tail += "; waits for " + e.waits_for;
+  if (!e.frees.empty()) tail += "; frees " + e.frees;
+  if (tail.empty() || head.size() + tail.size() <= page_width) return {head + tail};
+  return {head, std::string(margin == "   " ? margin : " | ") + "    " + tail.substr(2)};
 }
 
 std::vector<std::string> timeline_lines(const std::vector<TimelineEntry>& timeline) {
   std::vector<std::string> lines;
   for (const TimelineRun& run : folded(timeline)) {
     for (std::size_t i = 0; i < run.lines; ++i)
-      lines.push_back((run.times == 1 ? "  " : i == 0 ? " /" : " |") + (" " + line_of(timeline[run.begin + i])));
+      for (const std::string& line : lines_of(run.times == 1 ? "   " : i == 0 ? " / " : " | ", timeline[run.begin + i]))
+        lines.push_back(line);
     if (run.times == 1) continue;
     const TimelineEntry& last = timeline[run.begin + run.lines * (run.times - 1)];
     lines.push_back(" \\ " + std::to_string(run.times) + " times in all, the last one from: " + last.trigger + ": " + last.what);
@@ -88,7 +92,7 @@ std::vector<TimelineRun> folded(const std::vector<TimelineEntry>& timeline) {
       std::size_t end = at + lines;
       while (end < kinds.size() && kinds[end] == kinds[end - lines]) ++end;
       const std::size_t times = (end - at) / lines;
-      if (times > 1 && lines * times > best.lines * best.times) best = {at, lines, times};
+      if (times >= worth_folding && lines * times > best.lines * best.times) best = {at, lines, times};
     }
     runs.push_back(best);
     at += best.lines * best.times;

@@ -67,10 +67,11 @@ TEST_CASE("explain --estimators holds every formula against a simulated stage an
   for (const char* formula :
        {"16 Psi", "4 Psi + 12 Psi/N", "2 Psi + 18 Psi/N", "4 Psi + 16 Psi/N", "4 L + 18 Psi/N", "18 Psi' + A"})
     CHECK(text.find(formula) != std::string::npos);
-  CHECK(lines_with(text, "+1.86 bucket     the IPG buckets") == 4);      // two of 5e8 bf16 elements: every formula of stages 1, 2
+  CHECK(lines_with(text, "+1.86 bucket     the IPG buckets") == 5);      // two of 5e8 bf16 elements: every formula of stages 1, 2
   CHECK(lines_with(text, "+0.93 bucket     the reduce bucket, ") == 2);  // both formulas of stage 3
-  CHECK(lines_with(text, "activation activations; one copy of the logits alone is 392.63 MiB\n") == 7);  // all but Megatron's
-  CHECK(lines_with(text, " [") == 9);                                                                    // each with its source
+  CHECK(lines_with(text, "activation what forward keeps; one copy of the logits alone is 392.63 MiB\n") ==
+        7);                            // all but Megatron's
+  CHECK(lines_with(text, " [") == 9);  // each with its source
 }
 
 TEST_CASE("explain --estimators takes a scenario's model and ranks, and refuses one without a transformer") {
