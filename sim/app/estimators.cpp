@@ -59,13 +59,20 @@ struct Simulated {
   double resident_bytes = 0, peak_bytes = 0;
 };
 
-Simulated simulate(const Scenario& scenario, const TrainingSet& set, int stage, const Registry& registry) {
+/// DeepSpeed's stage as the scenario lists it; one that it does not list has overlap_comm where that is no default yet.
+SchemeChoice choice_of_stage(const Scenario& scenario, int stage, const Registry& registry) {
+  for (const SchemeChoice& choice : scenario.schemes)
+    if (choice.entry.name == "deepspeed" && choice.options.integer("stage") == stage) return choice;
   const SchemeEntry* entry = registry.find("deepspeed");
   if (!entry) throw ScenarioError("explain --estimators: this program has no scheme 'deepspeed' to hold the formulas against");
   Options options(entry->options);
   options.set("stage", std::to_string(stage));
   if (stage == 1 || stage == 2) options.set("overlap_comm", "true");
-  const formats::Figures f = measure(scenario, run_scheme(scenario, set, {*entry, options}));
+  return {*entry, options};
+}
+
+Simulated simulate(const Scenario& scenario, const TrainingSet& set, const SchemeChoice& choice) {
+  const formats::Figures f = measure(scenario, run_scheme(scenario, set, choice));
   Simulated simulated;
   for (const Part& part : f.resident) simulated.resident[std::size_t(part.band)] += double(part.bytes);
   for (const Part& part : f.peak.parts) simulated.peak[std::size_t(part.band)] += double(part.bytes);
@@ -107,7 +114,7 @@ std::string missing(int stage, Band band, const EstimatorSizes& sizes) {
       return "what forward keeps; one copy of the logits alone is " +
              bytes_text(2. * double(sizes.micro_batch * sizes.sequence * sizes.shape.vocab));
     case Band::workspace:
-      return "temporaries of an op or of the optimizer";
+      return "temporaries of an op or of the optimizer; buffers of the model, such as masks";
     default:
       return "what stays in full, and padding";
   }
@@ -152,6 +159,10 @@ double Estimate::bytes() const {
 EstimatorSizes estimator_sizes(const Scenario& scenario) {
   if (!scenario.transformer)
     throw ScenarioError(scenario.file.string() + ": model: the estimators speak of transformers; write model: gpt2-large");
+  if (scenario.knobs.precision.param == Dtype::fp32)
+    throw ScenarioError(
+        scenario.file.string() +
+        ": precision.param: the estimators speak of 16-bit parameters, not of fp32; use --set precision.param=bf16");
   const TransformerShape& s = scenario.transformer->shape;
   EstimatorSizes sizes;
   sizes.shape = s, sizes.parameters = parameters(s);
@@ -190,7 +201,12 @@ std::string explain_estimators(const std::string& file, const std::vector<std::s
   const EstimatorSizes sizes = estimator_sizes(scenario);
   const TrainingSet set(scenario);
   std::vector<Simulated> simulated;
-  for (int stage = 0; stage < stages; ++stage) simulated.push_back(simulate(scenario, set, stage, registry));
+  std::string labels;
+  for (int stage = 0; stage < stages; ++stage) {
+    const SchemeChoice choice = choice_of_stage(scenario, stage, registry);
+    simulated.push_back(simulate(scenario, set, choice));
+    labels += (stage > 0 ? ", " : "") + choice.label;
+  }
   const std::vector<Estimate> all = estimates(sizes);
 
   std::string text = scenario.name + ": Psi = " + with_commas(sizes.parameters) +
@@ -198,10 +214,9 @@ std::string explain_estimators(const std::string& file, const std::vector<std::s
                      " in the largest module, N = " + std::to_string(sizes.ranks) + ", " + std::to_string(sizes.micro_batch) +
                      " x " + std::to_string(sizes.sequence) + " tokens per rank.\n";
   text += "The formulas take 16-bit parameters and gradients and fp32 Adam. Psi' = " +
-          with_commas(std::int64_t(megatron_parameters(sizes.shape))) +
-          " is Megatron's count,\nwithout biases and positions; A = " + bytes_text(megatron_activations(sizes)) +
-          " its activations. Simulated: deepspeed, stages 1 and 2 with overlap_comm.\n" +
-          "GiB per GPU, as asked of the allocator.\n\n";
+          with_commas(std::int64_t(megatron_parameters(sizes.shape))) + " is Megatron's count\n" +
+          "(no biases, no positions); A = " + bytes_text(megatron_activations(sizes)) + " its activations.\nSimulated: " + labels +
+          ".\nGiB per GPU, as asked of the allocator.\n\n";
   text += padded("formula", 46) + padded("stage", 6) + " estimate resident  at peak\n";
   for (const Estimate& e : all)
     text += padded(padded(e.name, 25) + e.formula, 46) + padded(std::to_string(e.stage), 6) + gib(e.bytes()) +

@@ -18,7 +18,7 @@ struct EstimatorSizes {
   int ranks = 1;
 };
 
-/// Sizes of a scenario's transformer; throws ScenarioError if it has none.
+/// Sizes of a scenario's transformer; throws ScenarioError if it has none, or one whose parameters are fp32.
 EstimatorSizes estimator_sizes(const Scenario&);
 
 /// One formula, with the stage of DeepSpeed that it is compared with.

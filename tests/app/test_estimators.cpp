@@ -22,6 +22,7 @@ EstimatorSizes gpt2(int ranks) {
   Scenario scenario;
   scenario.transformer = TransformerChoice{"gpt2", find_preset("gpt2")->shape, {}, 1024};
   scenario.micro_batch = 4, scenario.world = ranks;
+  scenario.knobs.precision.param = Dtype::bf16;
   return estimator_sizes(scenario);
 }
 
@@ -74,7 +75,7 @@ TEST_CASE("explain --estimators holds every formula against a simulated stage an
   CHECK(lines_with(text, " [") == 9);  // each with its source
 }
 
-TEST_CASE("explain --estimators takes a scenario's model and ranks, and refuses one without a transformer") {
+TEST_CASE("explain --estimators takes a scenario's model and ranks, and stages, and refuses fp32 and a perceptron") {
   PlatformFile platform{IdealGpus{}};
   Scratch folder;
   const std::string head = "schemes: [dp]\nplatform: " + platform.path().string() + "\nworld: 4\nprecision: {param: bf16}\n";
@@ -85,6 +86,12 @@ TEST_CASE("explain --estimators takes a scenario's model and ranks, and refuses 
   const Registry registry = built_in_schemes();
   CHECK(explain_estimators((folder / "t.yaml").string(), {}, registry).find("N = 4, 2 x 32 tokens per rank.") != std::string::npos);
   CHECK(explain_estimators((folder / "t.yaml").string(), {"batch.micro=3"}, registry).find("N = 4, 3 x 32 ") != std::string::npos);
+  CHECK_THROWS_WITH_AS(explain_estimators((folder / "t.yaml").string(), {"precision.param=fp32"}, registry),
+                       doctest::Contains("precision.param: the estimators speak of 16-bit parameters"), ScenarioError);
+  folder.write("z.yaml", folder.read("t.yaml").replace(folder.read("t.yaml").find("[dp]"), 4, "[{name: deepspeed, stage: 2}]"));
+  CHECK(explain_estimators((folder / "z.yaml").string(), {}, registry)
+            .find("Simulated: deepspeed, deepspeed-stage1-overlap_comm-true, deepspeed-stage2, deepspeed-stage3.") !=
+        std::string::npos);
   CHECK_THROWS_WITH_AS(explain_estimators((folder / "m.yaml").string(), {}, registry),
                        doctest::Contains("the estimators speak of transformers; write model: gpt2-large"), ScenarioError);
 }
