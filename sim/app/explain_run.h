@@ -15,7 +15,8 @@ struct ExplainRunOptions {
   int top = 20;        ///< lines, most expensive first; 0: all
 };
 
-/// Runs two steps without numerics and tells of the second. Throws ScenarioError: a bad scenario, a scheme that it does not list, an unknown op.
+/// Runs two steps without numerics and tells of the second. Throws ScenarioError: a bad scenario, a scheme that it does not list,
+/// an unknown op.
 std::string explain_run(const ExplainRunOptions&, const Registry&);
 
 }  // namespace shardsim

@@ -101,7 +101,8 @@ TEST_CASE("stage 0 holds 10.46 GiB, 0.21 of it by the allocator's rounding, and 
   const SchemeResult result = run(measured_gpt2_large(), stage(0));
   CHECK(held(result) == 14 * all + masks);
   const double allocated = allocated_between_steps(measured_gpt2_large(), stage(0));
-  CHECK((allocated - 14. * all - double(masks) - 2 * memory::typical_cublas_workspace) / GiB == doctest::Approx(0.212).epsilon(0.02));
+  CHECK((allocated - 14. * all - double(masks) - 2 * memory::typical_cublas_workspace) / GiB ==
+        doctest::Approx(0.212).epsilon(0.02));
   CHECK(allocated / GiB == doctest::Approx(10.46).epsilon(0.001));
   CHECK(double(result.ranks[0].allocator.allocated) / GiB == doctest::Approx(21.88).epsilon(0.001));
 }
@@ -134,8 +135,7 @@ TEST_CASE("stages 1 and 2 with overlap_comm hold 2.68 GiB, and two buckets make 
     CAPTURE(number);
     const SchemeResult result = run(measured_gpt2_large(), stage(number, overlap));
     CHECK(held(result) == 2 * all + 12 * all / 8 + masks);
-    CHECK(allocated_between_steps(measured_gpt2_large(), stage(number, overlap)) / GiB ==
-          doctest::Approx(2.68).epsilon(0.002));
+    CHECK(allocated_between_steps(measured_gpt2_large(), stage(number, overlap)) / GiB == doctest::Approx(2.68).epsilon(0.002));
     const RankResult& rank = result.ranks[0];
     CHECK(rank.peak.of(Band::bucket) == 2 * 2 * 500'000'000);
     CHECK(double(rank.allocator.allocated) / GiB == doctest::Approx(15.01).epsilon(0.005));
