@@ -1,6 +1,6 @@
 // A training run whose base class leaves out one event edge, with the hazard checker off: ThreadSanitizer has to report it.
 //
-// racing_schemes SCHEME EDGE, where EDGE `none` leaves out nothing
+// racing_schemes SCHEME EDGE [OPTION VALUE]..., where EDGE `none` leaves out nothing
 #include <cstdio>
 #include <cstring>
 #include <exception>
@@ -25,6 +25,7 @@ int main(int count, char** words) {
     if (count < 3 || std::strcmp(named.name, words[2]) != 0) continue;
     Job job;
     job.scheme = words[1], job.world = 2;
+    for (int i = 3; i + 1 < count; i += 2) job.options.emplace_back(words[i], words[i + 1]);
     job.knobs.streams = 3;
     job.knobs.step_barrier = false;
     job.knobs.omitted = named.edge;
@@ -37,6 +38,6 @@ int main(int count, char** words) {
     }
     return 0;
   }
-  std::fputs("racing_schemes SCHEME EDGE\n", stderr);
+  std::fputs("racing_schemes SCHEME EDGE [OPTION VALUE]...\n", stderr);
   return 2;
 }

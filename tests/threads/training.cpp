@@ -45,7 +45,9 @@ Trained train(const Job& job) {
         data.fill({step, micro_batch, job.knobs.accumulation, me, job.world, rows}, x, y);
       };
     Mlp model(device, shape, source);
-    const auto scheme = SchemeChoice(*entry).make();
+    Options options(entry->options);
+    for (const auto& [name, value] : job.options) options.set(name, value);
+    const auto scheme = entry->make(options);
     Rank rank{device, fabric, model, job.knobs, theta0, job.scheme, me, job.world};
     scheme->bind(rank);
     for (int step = 0; step < job.steps; ++step) scheme->run_step(step, reports[me][step]);

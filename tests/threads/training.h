@@ -2,6 +2,7 @@
 #pragma once
 #include <cstdint>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "core/backend.h"
@@ -13,6 +14,7 @@ inline const std::vector<std::string> scheme_names = {"dp", "zero1", "zero2", "z
 
 struct Job {
   std::string scheme = "dp";
+  std::vector<std::pair<std::string, std::string>> options;  ///< of the scheme, by name
   int world = 1;
   int steps = 3;
   Knobs knobs;

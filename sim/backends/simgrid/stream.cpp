@@ -109,13 +109,14 @@ void Stream::arm(std::size_t entries, double date) {
 void Stream::end_batch(std::size_t entries) {
   const double end = follow(entries, [this](const Entry& entry, double begin, double date) {
     if (entry.kind == Entry::action) {
-      actions_.front()(date);
-      actions_.pop_front();
+      const Action action = std::move(actions_.front());
+      actions_.pop(1);
+      action(date);
       return;
     }
     if (!ops_.empty()) {
       numerics::run(ops_.front());
-      ops_.pop_front();
+      ops_.pop(1);
     }
     if (entry.seconds > 0) device_->record_span({begin, date, 0, 0, entry.label.unit, lane_, entry.label.verb, entry.op, false});
   });
@@ -129,7 +130,7 @@ void Stream::end_collective(double date) {
 }
 
 void Stream::finish(std::size_t entries, double date) {
-  queue_.erase(queue_.begin(), queue_.begin() + std::ptrdiff_t(entries));
+  queue_.pop(entries);
   finished_ += entries;
   clock_ = std::max(clock_, date);
   device_->dequeued(entries);

@@ -6,10 +6,10 @@
 // that runs: its timer then fires too early and is set once more.
 #pragma once
 #include <cstdint>
-#include <deque>
 #include <functional>
 #include <vector>
 
+#include "backends/simgrid/fifo.h"
 #include "core/op.h"
 #include "core/stream.h"
 
@@ -72,9 +72,9 @@ class Stream {
   };
   SimDevice* device_ = nullptr;
   Lane lane_ = Lane::compute;
-  std::deque<Entry> queue_;
-  std::deque<Op> ops_;           // of `run` entries, with numerics
-  std::deque<Action> actions_;   // of `action` entries
+  Fifo<Entry> queue_;
+  Fifo<Op> ops_;                 // of `run` entries, with numerics
+  Fifo<Action> actions_;         // of `action` entries
   std::vector<Waiter> waiters_;  // streams that wait for this one
   std::uint64_t enqueued_ = 0, finished_ = 0;
   double clock_ = 0;  // when the last finished entry ended
