@@ -10,7 +10,11 @@ void HookedScheme::bind(Rank& rank) {
   mesh_ = Mesh::of(rank.index, rank.world, rank.world);
   Model& model = rank.model;
   if (model.tree().empty()) throw IllegalStep("this model has no modules to hook");
-  if (rank.knobs.loss_scale.on) throw IllegalStep("loss scaling is not modelled for real systems; use bf16 or fp32");
+  const std::string name = "scheme '" + rank.scheme + "': ";
+  if (rank.knobs.loss_scale.on)
+    throw ScenarioError(name + "precision.loss_scale: loss scaling is not modelled for real systems; use bf16 or fp32");
+  if (rank.knobs.decays_matrices_only && rank.knobs.adam.weight_decay != 0)
+    throw ScenarioError(name + "optimizer.weight_decay_on: matrices is not modelled for real systems; write all");
   Dim begin;
   for (int module = 0; module < model.modules(); ++module)
     for (const Weight& weight : model.layout(module)) {
@@ -31,6 +35,7 @@ void HookedScheme::run_step(int step, StepReport& report) {
   Model& model = rank_->model;
   const int visits = int(model.visits().size());
   label(Verb::load);
+  device().begin_step(step);
   model.begin_step(step, {});
   for (int index = 0; index < knobs().accumulation; ++index) {
     micro_batch_ = {index, index == 0, index + 1 == knobs().accumulation};
