@@ -28,6 +28,7 @@ void HookedScheme::bind(Rank& rank) {
   gradients_.resize(parameters_.size());
   model.attach(this);
   make_bands();
+  rank.device.synchronize();  // a framework's initialisation is over before the first step begins
 }
 
 void HookedScheme::run_step(int step, StepReport& report) {
