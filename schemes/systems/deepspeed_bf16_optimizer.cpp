@@ -7,7 +7,8 @@ namespace shardsim {
 
 void DeepSpeedBf16Optimizer::make_bands() {
   if (knobs().precision.param != Dtype::bf16)
-    throw IllegalStep("grad_accum_dtype: at stage 1, fp32 is modelled beside bf16 parameters only; use None");
+    throw ScenarioError("scheme '" + rank().scheme +
+                        "': grad_accum_dtype: at stage 1, fp32 is modelled beside bf16 parameters only; use None");
   check_types(Dtype::fp32);
   make_partitions(in_module_order());
   sum_ = zeros(Band::grad, borders()->back(), Dtype::fp32);

@@ -15,12 +15,13 @@ DeepSpeedStage::DeepSpeedStage(const Options& options)
 
 void DeepSpeedStage::check_types(Dtype sums) const {
   const Precision& precision = knobs().precision;
+  const std::string name = "scheme '" + rank().scheme + "': ";
   if (precision.grad != precision.param)
-    throw IllegalStep("DeepSpeed's gradients have the parameters' type, as autograd makes them; leave precision.grad out");
+    throw ScenarioError(name + "DeepSpeed's gradients have the parameters' type, as autograd makes them; leave precision.grad out");
   if (precision.param != Dtype::fp32 && !precision.master)
-    throw IllegalStep("DeepSpeed keeps fp32 masters; use precision.master: fp32");
-  if (accumulation_type_ != "None" && accumulation_type_ != name_of(sums))
-    throw IllegalStep("grad_accum_dtype: another than the model's is modelled at stage 1 only; use None");
+    throw ScenarioError(name + "DeepSpeed keeps fp32 masters; use precision.master: fp32");
+  if (accumulation_type_ != "None" && accumulation_type_ != shardsim::name_of(sums))
+    throw ScenarioError(name + "grad_accum_dtype: of other types than the model's, only fp32 at stage 1 is modelled; use None");
 }
 
 std::vector<int> DeepSpeedStage::in_module_order() const {

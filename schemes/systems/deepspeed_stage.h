@@ -1,4 +1,4 @@
-// deepspeed_stage: what DeepSpeed's stages 0, 1 and 2 share: the order of parameters, and how a bucket is summed over the ranks.
+// deepspeed_stage: what DeepSpeed's stages share: the order of parameters, and how a bucket is summed over the ranks.
 #pragma once
 #include "core/hooked_scheme.h"
 #include "core/options.h"
@@ -8,7 +8,7 @@ namespace shardsim {
 class DeepSpeedStage : public HookedScheme {
  protected:
   explicit DeepSpeedStage(const Options&);
-  /// Throws IllegalStep for types that DeepSpeed does not combine. `sums`: in which gradients are accumulated; by default their
+  /// Throws ScenarioError for types that DeepSpeed does not combine. `sums`: in which gradients are accumulated; by default their
   /// own.
   void check_types() const { check_types(knobs().precision.grad); }
   void check_types(Dtype sums) const;
@@ -22,7 +22,7 @@ class DeepSpeedStage : public HookedScheme {
   void all_reduce(Lane lane, Tensor buffer, bool divides) const;
   /// An all-reduce of something small, which is no traffic.
   void all_reduce_control(Lane lane, Tensor buffer) const { fabric().all_reduce(lane, mesh().world, buffer, Payload::control); }
-  /// One Adam step in fp32, and the copy of the result into the parameter that follows it. `temporary` is foreach's.
+  /// One Adam step on an fp32 master; the copy into the 16-bit parameter is the stage's own.
   void step_adam(Tensor grad, Tensor factor, Tensor master, Tensor m, Tensor v) const;
   /// The multiplier that clips to `clip`, from the sum of squares of the whole gradient; empty if nothing is clipped.
   Tensor factor_of_clipping(Tensor squares) const;

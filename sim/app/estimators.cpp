@@ -9,6 +9,7 @@
 #include "app/run.h"
 #include "app/scenario_parts.h"
 #include "app/table.h"
+#include "app/trial.h"
 #include "app/yaml_reader.h"
 
 namespace shardsim {
@@ -86,15 +87,8 @@ Scenario scenario_of(const std::string& file, std::vector<std::string> overrides
     return read_scenario(file, overrides, registry);
   }
   if (!overrides.empty()) throw ScenarioError("explain --estimators: --set needs a scenario whose key it overrides");
-  Scenario scenario;
+  Scenario scenario = gpt2_scenario("gpt2-large");
   scenario.file = "estimators", scenario.name = "GPT-2 Large";
-  scenario.platform = platforms_folder() / "dgx-h100.xml";
-  scenario.world = 8;
-  scenario.transformer = TransformerChoice{"gpt2-large", find_preset("gpt2-large")->shape, {}, 1024};
-  scenario.micro_batch = 4;
-  scenario.knobs.precision = {Dtype::bf16, Dtype::bf16, Dtype::bf16};
-  scenario.knobs.streams = 3;
-  scenario.numerics = Numerics::off;
   scenario.steps = 2;
   return scenario;
 }

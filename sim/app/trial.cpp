@@ -25,18 +25,22 @@ Trial try_out(const SchemeChoice& choice, int accumulation) {
   return trial;
 }
 
-Trial try_out_on_gpt2(const SchemeChoice& choice) {
-  Trial trial;
-  Scenario& scenario = trial.scenario;
-  scenario.file = "trial";
-  scenario.name = "trial";
+Scenario gpt2_scenario(const std::string& preset) {
+  Scenario scenario;
+  scenario.file = scenario.name = preset;
   scenario.platform = platforms_folder() / "dgx-h100.xml";
   scenario.world = 8;
-  scenario.transformer = TransformerChoice{"gpt2", find_preset("gpt2")->shape, {}, 1024};
+  scenario.transformer = TransformerChoice{preset, find_preset(preset)->shape, {}, 1024};
   scenario.micro_batch = 4;
   scenario.knobs.precision = {Dtype::bf16, Dtype::bf16, Dtype::bf16};
   scenario.knobs.streams = 3;
   scenario.numerics = Numerics::off;
+  return scenario;
+}
+
+Trial try_out_on_gpt2(const SchemeChoice& choice) {
+  Trial trial;
+  Scenario& scenario = trial.scenario = gpt2_scenario("gpt2");
   scenario.recorded_ranks = 1;
   scenario.steps = 3;  // the first is another one where a system rebuilds its buckets or records its trace
   scenario.tells_timeline = true;

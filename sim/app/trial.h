@@ -15,6 +15,8 @@ struct Trial {
 /// Eight ranks of the platform ideal-8, four equal layers of a unit each (nothing is padded), 2 + 2 + 12 bytes per parameter,
 /// `accumulation` micro-batches. Schemes that replicate their shards do it twice.
 Trial try_out(const SchemeChoice&, int accumulation);
+/// A preset on the eight GPUs of a dgx-h100, 4 x 1024 tokens per rank, bf16 parameters with an fp32 master, cost only.
+Scenario gpt2_scenario(const std::string& preset);
 /// What the trial of real systems is about: GPT-2 (12 layers) on the eight GPUs of a dgx-h100, 4 x 1024 tokens per rank, bf16
 /// parameters with an fp32 master, three steps. A real system needs a model that can be hooked.
 Trial try_out_on_gpt2(const SchemeChoice&);

@@ -11,12 +11,16 @@ namespace shardsim::test {
 
 using Words = std::map<std::string, std::string>;
 
-inline SchemeResult train(const Scenario& s, const std::string& scheme, const Words& words = {}) {
-  const Registry registry = built_in_schemes();
-  const SchemeEntry& entry = *registry.find(scheme);
+/// A scheme with its options by name.
+inline SchemeChoice choice_of(const SchemeEntry& entry, const Words& words) {
   Options options(entry.options);
   for (const auto& [name, value] : words) options.set(name, value);
-  return run_scheme(s, TrainingSet(s), {entry, options});
+  return {entry, options};
+}
+
+inline SchemeResult train(const Scenario& s, const std::string& scheme, const Words& words = {}) {
+  const Registry registry = built_in_schemes();
+  return run_scheme(s, TrainingSet(s), choice_of(*registry.find(scheme), words));
 }
 
 /// GPT-2 Large with 50304 tokens, 4 x 1024 tokens on each of eight ranks, bf16, cost only, two steps.

@@ -3,57 +3,40 @@
 
 #include <algorithm>
 #include <cmath>
-#include <map>
 
-#include "app/scenario_model.h"
 #include "core/error.h"
-#include "property/runs.h"
 #include "systems/deepspeed.h"
 #include "systems/deepspeed_stage3.h"
+#include "systems/systems.h"
 
 using namespace shardsim;
 using namespace shardsim::test;
 
 namespace {
 
-using Words = std::map<std::string, std::string>;
-
 SchemeChoice stage3(const Words& words = {}) {
   const SchemeEntry entry{"stage3", "", "",
                           [](const Options& o) -> std::unique_ptr<Scheme> { return std::make_unique<DeepSpeedStage3>(o); },
                           DeepSpeed::options()};
-  Options options(entry.options);
-  for (const auto& [name, value] : words) options.set(name, value);
-  return {entry, options};
+  return choice_of(entry, words);
 }
 
 SchemeResult run(const Scenario& s, const Words& words) { return run_scheme(s, TrainingSet(s), stage3(words)); }
 
 /// As in the experiment that the figures come from: 8 ranks, 4 x 1024 tokens, bf16, GELU written out.
-Scenario gpt2_large() {
-  Scenario s = small_scenario();
-  s.model = {}, s.world = 8, s.steps = 3, s.micro_batch = 4;
-  s.transformer = TransformerChoice{};
-  s.transformer->shape = find_preset("gpt2-large")->shape;
-  s.transformer->shape.vocab = 50304;
-  s.transformer->sequence = 1024;
+Scenario measured_gpt2_large() {
+  Scenario s = gpt2_large();
+  s.steps = 3, s.knobs.streams = 2;
   s.transformer->plan.fused_activation = false;
-  s.numerics = Numerics::off;
-  s.knobs.precision = {Dtype::bf16, Dtype::bf16, Dtype::bf16};
   s.fabric = Fidelity::formula;
   s.recorded_ranks = 1;
   return s;
 }
 
-/// Nothing in it divides by 3 or by 8, and some pieces are empty.
+/// Some pieces are empty.
 Scenario small_transformer(bool tied = true) {
-  Scenario s = small_scenario();
-  s.model = {}, s.world = 3, s.steps = 3, s.micro_batch = 2;
-  s.transformer = TransformerChoice{};
-  TransformerShape& shape = s.transformer->shape;
-  shape.family = Family::gpt2, shape.tied = tied, shape.layers = 2, shape.hidden = 20, shape.heads = shape.kv_heads = 4;
-  shape.head_dim = 5, shape.ffn = 44, shape.vocab = 29, shape.positions = 12;
-  s.transformer->sequence = 8;
+  Scenario s = thin_gpt2(tied);
+  s.steps = 3, s.knobs.streams = 2;
   return s;
 }
 
@@ -101,7 +84,7 @@ double worst_difference(const std::vector<float>& a, const std::vector<float>& b
 }  // namespace
 
 TEST_CASE("stage 3 gathers GPT-2 Large 15 times in forward, never in backward, and 290 small parameters after the step") {
-  const SchemeResult result = run(gpt2_large(), Words{});
+  const SchemeResult result = run(measured_gpt2_large(), Words{});
   const std::vector<Span> gathers = collectives(result, Verb::all_gather);
   REQUIRE(gathers.size() == 15 + 290);
   CHECK(gathers[0].size == 2 * 64'389'120);
@@ -120,7 +103,7 @@ TEST_CASE("stage 3 gathers GPT-2 Large 15 times in forward, never in backward, a
 }
 
 TEST_CASE("stage 3 scatters two buckets, and ranks send 2.74 GB in a step") {
-  const SchemeResult result = run(gpt2_large(), Words{});
+  const SchemeResult result = run(measured_gpt2_large(), Words{});
   const std::vector<Span> scatters = collectives(result, Verb::reduce_scatter);
   REQUIRE(scatters.size() == 2);
   CHECK(scatters[0].size == 2 * 498'498'560);  // 8 divides every parameter
@@ -133,7 +116,7 @@ TEST_CASE("stage 3 scatters two buckets, and ranks send 2.74 GB in a step") {
 }
 
 TEST_CASE("stage 3 holds a bucket and a gradient beside its shards: 2.53 GiB with the masks and workspaces of the measured run") {
-  const SchemeResult result = run(gpt2_large(), Words{});
+  const SchemeResult result = run(measured_gpt2_large(), Words{});
   const std::int64_t bucket = 2 * 500'000'000;
   CHECK(resident_of(result.ranks[0], Band::param) == 2 * all / 8);
   CHECK(resident_of(result.ranks[0], Band::opt) == 12 * all / 8);
@@ -143,7 +126,7 @@ TEST_CASE("stage 3 holds a bucket and a gradient beside its shards: 2.53 GiB wit
   // The model's own, not the scheme's: 36 causal masks of 1024 x 1024 in fp32. cuBLAS: two workspaces of 8.125 MiB.
   const double outside = 36. * 1024 * 1024 * 4 + 2 * 8.125 * 0x1p20;
   CHECK((double(held(result)) + outside) / 0x1p30 == doctest::Approx(2.53).epsilon(0.002));
-  const SchemeResult small = run(gpt2_large(), {{"reduce_bucket_size", "5e7"}});
+  const SchemeResult small = run(measured_gpt2_large(), {{"reduce_bucket_size", "5e7"}});
   CHECK((double(held(small)) + outside) / 0x1p30 == doctest::Approx(1.69).epsilon(0.003));
   CHECK(collectives(small, Verb::reduce_scatter).size() == 17);
   CHECK(bytes_of_all(collectives(small, Verb::reduce_scatter)) == 2 * all);
@@ -151,7 +134,7 @@ TEST_CASE("stage 3 holds a bucket and a gradient beside its shards: 2.53 GiB wit
 }
 
 TEST_CASE("stage 3's peak is 15.5 GiB: all parameters live as backward begins, and the last gather's buffer still there") {
-  Scenario s = gpt2_large();
+  Scenario s = measured_gpt2_large();
   s.transformer->plan.loss = TransformerPlan::Loss::unfused;
   s.transformer->plan.mask_buffers = true;
   s.memory.torch = true, s.memory.cublas_workspace = memory::typical_cublas_workspace, s.memory.cublas_workspaces = 2;
@@ -163,7 +146,8 @@ TEST_CASE("stage 3's peak is 15.5 GiB: all parameters live as backward begins, a
 }
 
 TEST_CASE("without prefetch and reuse stage 3 gathers twice, the tied embedding once per use") {
-  const SchemeResult result = run(gpt2_large(), {{"stage3_prefetch_bucket_size", "0"}, {"stage3_max_reuse_distance", "0"}});
+  const SchemeResult result =
+      run(measured_gpt2_large(), {{"stage3_prefetch_bucket_size", "0"}, {"stage3_max_reuse_distance", "0"}});
   const std::vector<Span> gathers = collectives(result, Verb::all_gather);
   CHECK(gathers.size() == 294 + 290);
   CHECK(double(bytes_of_all(gathers) - 2 * persistent) / (2 * all) == doctest::Approx(2.16).epsilon(0.005));

@@ -3,29 +3,22 @@
 
 #include <algorithm>
 #include <cmath>
-#include <map>
 
 #include "app/metrics.h"
-#include "app/scenario_model.h"
 #include "core/error.h"
-#include "property/runs.h"
+#include "systems/systems.h"
 
 using namespace shardsim;
 using namespace shardsim::test;
 
 namespace {
 
-using Words = std::map<std::string, std::string>;
-
-SchemeChoice fsdp2(const Words& words = {}) {
+SchemeChoice fsdp2(const Words& words) {
   static const Registry registry = built_in_schemes();
-  const SchemeEntry& entry = *registry.find("fsdp2");
-  Options options(entry.options);
-  for (const auto& [name, value] : words) options.set(name, value);
-  return {entry, options};
+  return choice_of(*registry.find("fsdp2"), words);
 }
 
-SchemeResult train(const Scenario& s, const Words& words = {}) { return run_scheme(s, TrainingSet(s), fsdp2(words)); }
+SchemeResult train(const Scenario& s, const Words& words = {}) { return test::train(s, "fsdp2", words); }
 
 std::string refusal(const Scenario& s, const Words& words) {
   try {
@@ -36,29 +29,15 @@ std::string refusal(const Scenario& s, const Words& words) {
   return {};
 }
 
-Scenario gpt2_large() {
-  Scenario s = small_scenario();
-  s.model = {}, s.world = 8, s.steps = 2, s.micro_batch = 4;
-  s.transformer = TransformerChoice{};
-  s.transformer->shape = find_preset("gpt2-large")->shape;
-  s.transformer->shape.vocab = 50304;
-  s.transformer->sequence = 1024;
-  s.numerics = Numerics::off;
-  s.knobs.precision = {Dtype::bf16, Dtype::bf16, Dtype::fp32};
-  s.knobs.streams = 3;
+Scenario reduced_in_fp32() {
+  Scenario s = gpt2_large();
+  s.knobs.precision.reduce = Dtype::fp32;
   return s;
 }
 
-/// Nothing in it divides by 3 or by 8.
 Scenario small_transformer(bool tied = true) {
-  Scenario s = small_scenario();
-  s.model = {}, s.world = 3, s.steps = 3, s.micro_batch = 2;
-  s.transformer = TransformerChoice{};
-  TransformerShape& shape = s.transformer->shape;
-  shape.family = Family::gpt2, shape.tied = tied, shape.layers = 2, shape.hidden = 20, shape.heads = shape.kv_heads = 4;
-  shape.head_dim = 5, shape.ffn = 44, shape.vocab = 29, shape.positions = 12;
-  s.transformer->sequence = 8;
-  s.knobs.streams = 3;
+  Scenario s = thin_gpt2(tied);
+  s.steps = 3;
   return s;
 }
 
@@ -106,7 +85,7 @@ double worst_difference(const std::vector<float>& a, const std::vector<float>& b
 }  // namespace
 
 TEST_CASE("fsdp2 gathers GPT-2 Large by 39.35 MB a block and 131.4 MB for the root, and reduces each group once") {
-  const SchemeResult result = train(gpt2_large());
+  const SchemeResult result = train(reduced_in_fp32());
   const std::vector<Span> gathers = collectives(result, Verb::all_gather), reductions = collectives(result, Verb::reduce_scatter);
   REQUIRE(gathers.size() == 1 + 36 + 36);
   for (std::size_t i = 0; i < gathers.size(); ++i) {
@@ -125,7 +104,7 @@ TEST_CASE("fsdp2 gathers GPT-2 Large by 39.35 MB a block and 131.4 MB for the ro
 }
 
 TEST_CASE("fsdp2 holds 12 P / N between steps, and gathers at most the root twice, a block and its cast shards at once") {
-  Scenario s = gpt2_large();
+  Scenario s = reduced_in_fp32();
   const SchemeResult result = train(s);
   CHECK(resident_of(result.ranks[0], Band::param) == 4 * all / 8);
   CHECK(resident_of(result.ranks[0], Band::opt) == 8 * all / 8);
@@ -151,7 +130,7 @@ TEST_CASE("fsdp2 holds 12 P / N between steps, and gathers at most the root twic
 }
 
 TEST_CASE("fsdp2 with an int reshard_after_forward gathers among so many ranks in backward, from pieces it has kept") {
-  Scenario s = gpt2_large();
+  Scenario s = reduced_in_fp32();
   const SchemeResult result = train(s, {{"reshard_after_forward", "2"}});
   const std::vector<Span> gathers = collectives(result, Verb::all_gather);
   REQUIRE(gathers.size() == 2 * 37);
@@ -165,7 +144,7 @@ TEST_CASE("fsdp2 with an int reshard_after_forward gathers among so many ranks i
 }
 
 TEST_CASE("fsdp2 on a 2-D mesh gathers and scatters within a replica, and all-reduces the shards between replicas") {
-  Scenario s = gpt2_large();
+  Scenario s = reduced_in_fp32();
   s.knobs.shards = 4;
   const SchemeResult result = train(s);
   CHECK(resident_of(result.ranks[0], Band::param) == 4 * all / 4);

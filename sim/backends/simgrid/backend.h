@@ -21,10 +21,10 @@ struct SimgridSettings : BackendSettings {
   std::uint64_t seed = 1;             ///< of the nodes' jitter
   memory::Settings memory;
   std::filesystem::path platform;
-  cost::Prices prices;        ///< laid over the platform's facts
+  cost::Prices prices;                ///< laid over the platform's facts
   cost::PriceNotes* notes = nullptr;  ///< receives what rank 0 is charged
-  bool meters_links = false;  ///< SimGrid counts the bytes of every link too (slower): for cross-checks
-  int messages = 2;           ///< the descriptor that receives SimGrid's words about a platform that it refuses
+  bool meters_links = false;          ///< SimGrid counts the bytes of every link too (slower): for cross-checks
+  int messages = 2;                   ///< the descriptor that receives SimGrid's words about a platform that it refuses
 };
 
 /// SimGrid's own words when it ended the process over a platform, in one line that names the file; empty if they are none.
