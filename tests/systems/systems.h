@@ -1,5 +1,9 @@
 // Real systems in tests: one by name with its options, the model of the published vectors, and a small one that nothing divides.
 #pragma once
+#include <doctest/doctest.h>
+
+#include <algorithm>
+#include <cmath>
 #include <map>
 #include <string>
 #include <vector>
@@ -59,6 +63,29 @@ inline std::vector<Span> collectives_of(const SchemeResult& result, int step, in
         span.end <= books.step_end[std::size_t(step)])
       found.push_back(span);
   return found;
+}
+
+/// Rank 0's collectives of one kind in the last step, in the order of their ends; with control, its control messages.
+inline std::vector<Span> collectives(const SchemeResult& result, Verb verb, bool control = false) {
+  std::vector<Span> found;
+  for (const Span& span : collectives_of(result, result.steps - 1))
+    if (span.control == control && (control || span.verb == verb)) found.push_back(span);
+  return found;
+}
+
+inline std::int64_t bytes_of_all(const std::vector<Span>& spans) {
+  std::int64_t bytes = 0;
+  for (const Span& span : spans) bytes += span.size;
+  return bytes;
+}
+
+/// The largest relative difference of two sets of numbers; none may be empty.
+inline double worst_difference(const std::vector<float>& a, const std::vector<float>& b) {
+  REQUIRE(a.size() == b.size());
+  REQUIRE(!a.empty());
+  double worst = 0;
+  for (std::size_t i = 0; i < a.size(); ++i) worst = std::max(worst, std::abs(double(a[i]) / double(b[i]) - 1));
+  return worst;
 }
 
 }  // namespace shardsim::test

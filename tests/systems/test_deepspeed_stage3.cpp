@@ -52,33 +52,10 @@ Words with(Words words, const Words& more) {
 
 constexpr std::int64_t all = 774'090'240, persistent = 601'600;
 
-/// Rank 0's collectives of the last step, in the order in which they end.
-std::vector<Span> collectives(const SchemeResult& result, Verb verb) {
-  const RankResult& rank = result.ranks[0];
-  std::vector<Span> found;
-  for (const Span& span : rank.spans)
-    if (span.op == Span::collective && span.verb == verb && span.begin >= rank.step_begin.back()) found.push_back(span);
-  return found;
-}
-
-std::int64_t bytes_of_all(const std::vector<Span>& spans) {
-  std::int64_t bytes = 0;
-  for (const Span& span : spans) bytes += span.size;
-  return bytes;
-}
-
 std::int64_t held(const SchemeResult& result) {
   std::int64_t bytes = 0;
   for (const Part& part : result.ranks[0].resident) bytes += part.bytes;
   return bytes;
-}
-
-double worst_difference(const std::vector<float>& a, const std::vector<float>& b) {
-  REQUIRE(a.size() == b.size());
-  REQUIRE(!a.empty());
-  double worst = 0;
-  for (std::size_t i = 0; i < a.size(); ++i) worst = std::max(worst, std::abs(double(a[i]) / double(b[i]) - 1));
-  return worst;
 }
 
 }  // namespace

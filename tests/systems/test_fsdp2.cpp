@@ -43,21 +43,6 @@ Scenario small_transformer(bool tied = true) {
 
 constexpr std::int64_t h = 1280, block = 12 * h * h + 13 * h, root = (50304 + 1024 + 2) * h, all = 36 * block + root;
 
-/// Rank 0's collectives of the last step, in the order in which they end.
-std::vector<Span> collectives(const SchemeResult& result, Verb verb) {
-  const RankResult& rank = result.ranks[0];
-  std::vector<Span> found;
-  for (const Span& span : rank.spans)
-    if (span.op == Span::collective && span.verb == verb && span.begin >= rank.step_begin.back()) found.push_back(span);
-  return found;
-}
-
-std::int64_t bytes_of_all(const std::vector<Span>& spans) {
-  std::int64_t bytes = 0;
-  for (const Span& span : spans) bytes += span.size;
-  return bytes;
-}
-
 /// The most of a band that rank 0 holds at once.
 std::int64_t most(const SchemeResult& result, Band band) {
   std::int64_t held = 0, worst = 0;
@@ -73,13 +58,6 @@ std::int64_t padded(const std::vector<std::pair<std::int64_t, std::int64_t>>& pa
   std::int64_t sum = 0;
   for (const auto& [rows, cols] : parameters) sum += (rows + n - 1) / n * cols * n;
   return sum;
-}
-
-double worst_difference(const std::vector<float>& a, const std::vector<float>& b) {
-  REQUIRE(a.size() == b.size());
-  double worst = 0;
-  for (std::size_t i = 0; i < a.size(); ++i) worst = std::max(worst, std::abs(double(a[i]) / double(b[i]) - 1));
-  return worst;
 }
 
 }  // namespace
