@@ -1,15 +1,13 @@
 // The subcommand `shardsim calibrate`: options, and the file that `prices: {from: ...}` reads.
 #include "app/calibrate_command.h"
 
-#include <unistd.h>
-
 #include <CLI/CLI.hpp>
 #include <cstdio>
-#include <fstream>
 #include <iostream>
 #include <memory>
 
 #include "app/calibrate.h"
+#include "app/whole_file.h"
 #include "core/error.h"
 
 namespace shardsim {
@@ -58,13 +56,7 @@ void write(const std::string& file, const std::string& text) {
     if (!(std::cout << text).flush()) throw ScenarioError("standard output: cannot be written");
     return;
   }
-  const std::string unfinished = file + "." + std::to_string(::getpid()) + ".unfinished";
-  std::ofstream out(unfinished, std::ios::binary);
-  out << text;
-  out.close();
-  if (out && std::rename(unfinished.c_str(), file.c_str()) == 0) return;
-  std::remove(unfinished.c_str());
-  throw ScenarioError(file + ": cannot be written");
+  write_whole_file(file, text);
 }
 
 int calibrate_from(const CalibrateOptions& options, const Registry& registry) {

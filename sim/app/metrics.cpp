@@ -6,6 +6,7 @@
 #include <cstring>
 
 #include "app/scenario_model.h"
+#include "core/formulas.h"
 #include "models/language.h"
 
 namespace shardsim {
@@ -44,6 +45,14 @@ void measure_language(const Scenario& scenario, formats::Figures& f) {
   f.loss_deviation = language.deviation() / std::sqrt(tokens);
 }
 
+/// The closed forms of the scheme's flags, in this scenario.
+void put_closed_forms(const Knobs& knobs, const SchemeResult& result, formats::Figures& f) {
+  if (!result.has_closed_forms) return;
+  f.formula_traffic_units = formulas::traffic_units(result.shard, knobs.precision, knobs.accumulation, result.world, result.shards);
+  f.formula_resident = formulas::resident_bytes(result.shard, knobs.precision, result.shards, knobs.grads_resident);
+  f.formula_model_state_peak = formulas::table_peak_bytes(result.shard, knobs.precision, result.shards, knobs.grads_resident);
+}
+
 }  // namespace
 
 std::uint64_t theta_hash(const std::vector<float>& theta) {
@@ -70,16 +79,17 @@ double covered(std::vector<Interval> intervals) {
 RankTimes times_of(const RankResult& rank, int steps) {
   if (rank.step_begin.empty() || rank.step_end.empty() || steps == 0) return {};
   const double first = rank.step_begin.front(), last = rank.step_end.back();
-  std::vector<Interval> ops, all;
+  std::vector<Interval> ops, collectives, all;
   for (const Span& span : rank.spans) {
     const Interval inside{std::max(span.begin, first), std::min(span.end, last)};
     if (inside.end <= inside.begin) continue;
-    if (span.op != Span::collective) ops.push_back(inside);
+    (span.op == Span::collective ? collectives : ops).push_back(inside);
     all.push_back(inside);
   }
   const double compute = covered(std::move(ops));
   // Covered by anything, less covered by ops: covered by collectives alone.
-  return {compute / steps, std::max(0.0, covered(std::move(all)) - compute) / steps};
+  const double exposed = std::max(0.0, covered(std::move(all)) - compute);
+  return {compute / steps, exposed / steps, std::max(0.0, covered(std::move(collectives)) - exposed) / steps};
 }
 
 std::vector<Movement> movements(const Scenario& scenario, const SchemeResult& result) {
@@ -120,6 +130,7 @@ formats::Figures measure(const Scenario& scenario, const SchemeResult& result) {
       const RankTimes times = times_of(rank, result.steps);
       f.compute_seconds.add(r, times.compute);
       f.exposed_comm_seconds.add(r, times.exposed);
+      f.hidden_comm_seconds.add(r, times.hidden);
     }
     f.bytes_sent.add(r, double(rank.traffic_bytes) / steps);
     f.control_bytes.add(r, double(rank.control_bytes) / steps);
@@ -148,6 +159,7 @@ formats::Figures measure(const Scenario& scenario, const SchemeResult& result) {
     f.traffic_units =
         f.bytes_sent.max / ((n - 1) / n * double(result.parameters) * double(bytes_of(scenario.knobs.precision.param)));
   }
+  put_closed_forms(scenario.knobs, result, f);
   const double rows = double(result.world) * double(scenario.micro_batch) * scenario.knobs.accumulation;
   if (f.step_seconds.max > 0) f.rows_per_second = rows / f.step_seconds.max;
   f.peak_flops = scenario.knobs.precision.param == Dtype::fp32 ? result.gpu.fp32_flops : result.gpu.bf16_flops;

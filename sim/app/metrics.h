@@ -19,10 +19,10 @@ struct Interval {
 /// Seconds covered by at least one interval.
 double covered(std::vector<Interval>);
 
-/// Seconds per step in which this rank computes, and in which a collective runs while nothing is computed. What lies before the
-/// first step or after the last one does not count.
+/// Seconds per step in which this rank computes; in which a collective runs while nothing is computed (exposed), and while
+/// something is (hidden). What lies before the first step or after the last one does not count.
 struct RankTimes {
-  double compute = 0, exposed = 0;
+  double compute = 0, exposed = 0, hidden = 0;
 };
 RankTimes times_of(const RankResult&, int steps);
 

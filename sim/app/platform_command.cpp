@@ -7,6 +7,7 @@
 #include <stdexcept>
 
 #include "app/platform_writer.h"
+#include "app/whole_file.h"
 #include "core/error.h"
 #include "core/quantity.h"
 
@@ -50,7 +51,7 @@ void write(const CLI::App& command, const Options& options) {
   machine = completed(machine);
   const std::string xml = platform_xml(machine, command_of(command));
   if (options.output.empty()) std::cout << xml;
-  else write_platform(options.output, xml);
+  else write_whole_file(options.output, xml);
   if (!std::cout.flush()) throw ScenarioError("standard output: cannot be written");
 }
 

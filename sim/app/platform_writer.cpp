@@ -1,11 +1,8 @@
 // MachineSpec: checks, the least link of a ring, and XML by lines.
 #include "app/platform_writer.h"
 
-#include <unistd.h>
-
 #include <algorithm>
 #include <cstdio>
-#include <fstream>
 
 #include "core/error.h"
 #include "cost/gpus.h"
@@ -164,18 +161,6 @@ std::string platform_xml(const MachineSpec& m, const std::string& command) {
     cables.add(name + "-up", leaf_bandwidth(m), leaf_uplink, name, name + "-switch", "spine");
   }
   return text + cables.links + cables.routes + "  </zone>\n</platform>\n";
-}
-
-void write_platform(const std::filesystem::path& file, const std::string& xml) {
-  const std::filesystem::path unfinished = file.string() + "." + std::to_string(::getpid()) + ".unfinished";
-  std::ofstream out(unfinished, std::ios::binary);
-  out << xml;
-  out.close();
-  std::error_code error;
-  if (out) std::filesystem::rename(unfinished, file, error);
-  if (out && !error) return;
-  std::filesystem::remove(unfinished, error);
-  throw ScenarioError("platform: " + file.string() + ": cannot be written");
 }
 
 }  // namespace shardsim

@@ -31,7 +31,4 @@ double ring_bandwidth(const MachineSpec& completed);
 /// The platform's XML; `command` is kept in it as a property.
 std::string platform_xml(const MachineSpec& completed, const std::string& command);
 
-/// Writes under a temporary name, then renames. Throws ScenarioError: cannot be written.
-void write_platform(const std::filesystem::path&, const std::string& xml);
-
 }  // namespace shardsim

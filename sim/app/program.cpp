@@ -16,6 +16,7 @@
 #include "app/explain_run.h"
 #include "app/metrics.h"
 #include "app/platform_command.h"
+#include "app/report_command.h"
 #include "app/plugins.h"
 #include "app/results_folder.h"
 #include "app/run.h"
@@ -90,13 +91,14 @@ int run(const RunOptions& options, const Registry& registry) {
     }
     if (stopped) break;
   }
+  const std::vector<std::string> notes = run_notes(scenario, results, figures);
   if (options.json) {
-    formats::write_summary(std::cout, facts_of(scenario), figures);
+    formats::write_summary(std::cout, facts_of(scenario, notes), figures);
   } else if (!options.quiet) {
-    std::cout << table_text(scenario, results, figures, wants_colour());
+    std::cout << table_text(scenario, results, figures, notes, wants_colour());
   }
   std::cout.flush();
-  if (!results.empty()) folder.write(scenario, results, figures);  // after the table: a full disk does not take that too
+  if (!results.empty()) folder.write(scenario, results, figures, notes);  // after the table: a full disk does not take that too
   if (!results.empty() && !options.json && !options.quiet) std::cout << "Results: " << place.string() << std::endl;
   if (!std::cout) throw ScenarioError("standard output: cannot be written");
   if (stopped) {
@@ -175,7 +177,7 @@ int run_program(int argc, const char* const* argv, const Registry& built_in) {
   CLI::App* list_command = app.add_subcommand("list", "List what this program knows");
   list_command->add_option("WHAT", listed)->required()->check(CLI::IsMember({"schemes", "platforms", "models", "gpus"}));
 
-  const std::function<void()> write_platform = add_platform_command(app);
+  const std::function<void()> write_platform = add_platform_command(app), write_report = add_report_command(app);
   const std::function<int(const Registry&)> validate = add_validate_command(app), calibrate = add_calibrate_command(app);
 
   for (CLI::App* command :
@@ -194,6 +196,7 @@ int run_program(int argc, const char* const* argv, const Registry& built_in) {
     load_plugins(plugins, registry);
     if (run_command->parsed()) return run(options, registry);
     if (app.got_subcommand("platform")) return write_platform(), fine;
+    if (app.got_subcommand("report")) return write_report(), fine;
     if (app.got_subcommand("validate")) return validate(registry);
     if (app.got_subcommand("calibrate")) return calibrate(registry);
     const int code = explain_command->parsed() ? explain(explain_command->remaining(), run_explained, estimators, registry)

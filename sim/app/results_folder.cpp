@@ -11,8 +11,11 @@
 #include <set>
 #include <sstream>
 
+#include "app/report.h"
+#include "app/table.h"
 #include "formats/csv.h"
 #include "formats/npy.h"
+#include "formats/timeline.h"
 #include "formats/trace.h"
 
 namespace shardsim {
@@ -38,8 +41,8 @@ bool is_ours(const fs::path& folder) {
 
 /// The first thing in an earlier run's folder that no run writes; empty if there is none.
 fs::path foreign_file(const fs::path& folder) {
-  const std::set<fs::path> top = {"summary.json", "steps.csv"};
-  const std::set<fs::path> inner = {"theta_final.npy", "memory.csv", "collectives.csv", "links.csv", "trace.json"};
+  const std::set<fs::path> top = {"summary.json", "steps.csv", "scenario.yaml", "table.txt", "report.html"};
+  const std::set<fs::path> inner = {"theta_final.npy", "memory.csv", "collectives.csv", "links.csv", "timeline.csv", "trace.json"};
   for (const fs::directory_entry& entry : fs::directory_iterator(folder)) {
     if (top.count(entry.path().filename())) continue;
     if (!entry.is_directory() || entry.is_symlink()) return entry.path();
@@ -65,6 +68,12 @@ void write_scheme(const fs::path& folder, const Scenario& scenario, const Scheme
   write_file(folder / "links.csv", [&](std::ostream& out) {
     formats::write_links_header(out);
     for (const LinkLoad& load : result.links) formats::write_link(out, load.link, load.bytes);
+  });
+  write_file(folder / "timeline.csv", [&](std::ostream& out) {
+    formats::write_timeline_header(out);
+    for (int r = 0; r < recorded; ++r)
+      if (const RankResult& rank = result.ranks[r]; !rank.step_end.empty())
+        formats::write_timeline(out, r, rank.spans, rank.step_begin.back(), rank.step_end.back());
   });
   write_file(folder / "trace.json", [&](std::ostream& out) {
     std::vector<formats::RankTrace> traces;
@@ -104,14 +113,15 @@ struct Cleanup {
 
 }  // namespace
 
-formats::RunFacts facts_of(const Scenario& scenario) {
+formats::RunFacts facts_of(const Scenario& scenario, const std::vector<std::string>& notes) {
   // Only the file's name: where it lay would differ from machine to machine.
   return {scenario.name,
           scenario.file.filename().string(),
           name_of(scenario.numerics),
           name_of(scenario.fabric),
           name_of(scenario.latency),
-          scenario.defaults_used};
+          scenario.defaults_used,
+          notes};
 }
 
 ResultsFolder::ResultsFolder(const fs::path& wanted) : wanted_(wanted) {
@@ -143,7 +153,7 @@ ResultsFolder::ResultsFolder(const fs::path& wanted) : wanted_(wanted) {
 }
 
 void ResultsFolder::write(const Scenario& scenario, const std::vector<SchemeResult>& results,
-                          const std::vector<formats::Figures>& figures) const {
+                          const std::vector<formats::Figures>& figures, const std::vector<std::string>& notes) const {
   const std::string mark = "." + place_.filename().string() + "." + std::to_string(::getpid());
   Cleanup cleanup{place_.parent_path() / (mark + ".new"), {}};
   try {
@@ -155,7 +165,12 @@ void ResultsFolder::write(const Scenario& scenario, const std::vector<SchemeResu
       for (std::size_t i = 0; i < results.size(); ++i) write_world_steps(out, results[i], figures[i]);
     });
     write_file(cleanup.temporary / "summary.json",
-               [&](std::ostream& out) { formats::write_summary(out, facts_of(scenario), figures); });
+               [&](std::ostream& out) { formats::write_summary(out, facts_of(scenario, notes), figures); });
+    write_file(cleanup.temporary / "table.txt",
+               [&](std::ostream& out) { out << table_text(scenario, results, figures, notes, false); });
+    write_file(cleanup.temporary / "scenario.yaml", [&](std::ostream& out) { out << scenario.text; });
+    if (const std::string page = report_page(cleanup.temporary); !page.empty())
+      write_file(cleanup.temporary / "report.html", [&](std::ostream& out) { out << page; });
 
     const fs::path old = place_.parent_path() / (mark + ".old");
     const bool replaces = fs::exists(place_);

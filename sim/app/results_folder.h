@@ -17,13 +17,14 @@ class ResultsFolder {
   explicit ResultsFolder(const std::filesystem::path& wanted);
 
   /// Writes all files and moves them into place. Throws ScenarioError (disk full, no permission); nothing is left behind then.
-  void write(const Scenario&, const std::vector<SchemeResult>&, const std::vector<formats::Figures>&) const;
+  void write(const Scenario&, const std::vector<SchemeResult>&, const std::vector<formats::Figures>&,
+             const std::vector<std::string>& notes) const;
 
  private:
   std::filesystem::path wanted_, place_;  // as the user wrote it, and absolute
 };
 
 /// What summary.json says about the run as a whole.
-formats::RunFacts facts_of(const Scenario&);
+formats::RunFacts facts_of(const Scenario&, const std::vector<std::string>& notes);
 
 }  // namespace shardsim

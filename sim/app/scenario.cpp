@@ -44,6 +44,7 @@ Scenario read_scenario(const fs::path& file, const std::vector<std::string>& ove
 
   Scenario scenario;
   scenario.file = file;
+  scenario.text = yaml_text(tree);
   std::vector<std::string>& defaults = scenario.defaults_used;
   std::vector<std::string> unmentioned;  // defaults that change no figure
   const Fields root(tree,

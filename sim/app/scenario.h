@@ -55,6 +55,7 @@ struct Expectation {
 
 struct Scenario {
   std::filesystem::path file;
+  std::string text;  ///< the file as YAML, overrides included, without comments
   std::string name;
   std::vector<SchemeChoice> schemes;  ///< no two with the same label
   std::filesystem::path platform;

@@ -11,7 +11,6 @@
 #include "app/remedy.h"
 #include "app/scenario_model.h"
 #include "app/prices.h"
-#include "core/formulas.h"
 
 namespace shardsim {
 namespace {
@@ -88,18 +87,6 @@ std::string composition(const Figures& f, const std::vector<Part>& parts) {
   return text;
 }
 
-/// The closed forms of a scheme's flags, in this scenario.
-struct Closed {
-  double traffic, resident, peak;
-};
-Closed closed_forms(const Scenario& scenario, const SchemeResult& result) {
-  const Knobs& knobs = scenario.knobs;
-  if (!result.has_closed_forms) return {NAN, NAN, NAN};
-  return {formulas::traffic_units(result.shard, knobs.precision, knobs.accumulation, result.world, result.shards),
-          formulas::resident_bytes(result.shard, knobs.precision, result.shards, knobs.grads_resident),
-          formulas::table_peak_bytes(result.shard, knobs.precision, result.shards, knobs.grads_resident)};
-}
-
 /// Beyond what the padding adds, of which one note tells for all.
 bool differ(const Figures& f, double formula, double simulated) {
   const double unpadded = simulated * double(f.parameters) / double(f.parameters + f.padding);
@@ -117,19 +104,15 @@ std::string head(const Scenario& scenario, const SchemeResult& first, const Figu
   return wrapped(text, 2);
 }
 
-std::string memory_block(const Scenario& scenario, const std::vector<SchemeResult>& results, const std::vector<Figures>& all,
-                         std::size_t name) {
+std::string memory_block(const std::vector<Figures>& all, std::size_t name) {
   std::string text = left("", name) + "   traffic, P(N-1)/N       resident, B/param      model-state peak, B/param\n" +
                      left("scheme", name) +
                      "    formula | simulated     formula | simulated     formula | simulated     total peak\n";
-  for (std::size_t i = 0; i < all.size(); ++i) {
-    const Closed closed = closed_forms(scenario, results[i]);
-    const Figures& f = all[i];
-    text += left(f.scheme, name) + " " + pair(closed.traffic, f.traffic_units) + "  " +
-            pair(closed.resident, f.per_parameter(double(f.resident_bytes.max))) + "  " +
-            pair(closed.peak, f.per_parameter(double(f.model_state_peak_bytes.max))) +
+  for (const Figures& f : all)
+    text += left(f.scheme, name) + " " + pair(f.formula_traffic_units, f.traffic_units) + "  " +
+            pair(f.formula_resident, f.per_parameter(double(f.resident_bytes.max))) + "  " +
+            pair(f.formula_model_state_peak, f.per_parameter(double(f.model_state_peak_bytes.max))) +
             right(bytes_text(double(f.peak_bytes.max)), 13) + "\n";
-  }
   return text;
 }
 
@@ -207,23 +190,22 @@ std::string allocator_block(const std::vector<Figures>& all, std::size_t name) {
 
 /// The reasons for what differs from the closed forms; of a real system, which has none, all of it.
 std::string gap_notes(const Scenario& scenario, const SchemeResult& result, const Figures& f) {
-  const Closed closed = closed_forms(scenario, result);
   const auto beside = [](double formula) { return std::isnan(formula) ? std::string() : ", formula " + decimal_text(formula); };
   std::string text;
-  if (std::isnan(closed.traffic) || differ(f, closed.traffic, f.traffic_units)) {
+  if (std::isnan(f.formula_traffic_units) || differ(f, f.formula_traffic_units, f.traffic_units)) {
     std::string moved;
     for (const Movement& movement : movements(scenario, result))
       moved += (moved.empty() ? "" : ", ") + std::string(name_of(movement.verb)) + " " + decimal_text(movement.units);
-    text += wrapped("  " + f.scheme + " traffic " + decimal_text(f.traffic_units) + beside(closed.traffic) +
+    text += wrapped("  " + f.scheme + " traffic " + decimal_text(f.traffic_units) + beside(f.formula_traffic_units) +
                         ": buffers moved per step, in units of the model: " + (moved.empty() ? "none recorded" : moved),
                     6);
   }
   const double resident = f.per_parameter(double(f.resident_bytes.max));
-  if (std::isnan(closed.resident) || differ(f, closed.resident, resident))
-    text += wrapped("  " + f.scheme + " resident " + decimal_text(resident) + beside(closed.resident) + ": " +
+  if (std::isnan(f.formula_resident) || differ(f, f.formula_resident, resident))
+    text += wrapped("  " + f.scheme + " resident " + decimal_text(resident) + beside(f.formula_resident) + ": " +
                         decimal_text(resident) + " = " + composition(f, f.resident),
                     6);
-  if (std::isnan(closed.resident)) {
+  if (std::isnan(f.formula_resident)) {
     std::string parts;
     std::int64_t of_band[band_count] = {};
     for (const Part& part : f.peak.parts) of_band[unsigned(part.band)] += part.bytes;
@@ -283,35 +265,6 @@ std::string theta_note(const Scenario& scenario, const std::vector<SchemeResult>
   return wrapped(text, 2);
 }
 
-std::string run_notes(const Scenario& scenario, const std::vector<SchemeResult>& results, const std::vector<Figures>& all) {
-  std::string text;
-  for (const Figures& f : all) {
-    if (f.diverged_step)
-      text += wrapped(f.scheme + " diverged: its loss is not finite from step " + std::to_string(*f.diverged_step) + " on.", 2);
-    if (f.gpu_memory > 0 && !f.fits()) text += wrapped(misfit_text(scenario, results[&f - all.data()], f), 2);
-    if (f.steps > 1 && std::abs(f.first_step_seconds - f.last_step_seconds) > 0.01 * f.last_step_seconds)
-      text += wrapped(f.scheme + ": the first step takes " + time_text(f.first_step_seconds) + ", the last " +
-                          time_text(f.last_step_seconds) + "; the table shows the mean.",
-                      2);
-    if (f.interrupted) text += f.scheme + " was interrupted after " + std::to_string(f.steps) + " steps.\n";
-  }
-  if (all.front().padding > 0)
-    text += wrapped(
-        format("Padding: %lld parameter%s (%.3g %%), so that %d ranks cut every unit into equal slices; counted in all simulated "
-               "figures.",
-               (long long)all.front().padding, all.front().padding == 1 ? "" : "s",
-               100.0 * double(all.front().padding) / double(all.front().parameters), all.front().world),
-        2);
-  for (const std::string& note : scenario.notes) text += wrapped(note, 2);
-  std::string defaults;
-  const bool is_simulated = scenario.backend == "simgrid";
-  for (const std::string& used : scenario.defaults_used)
-    if (is_simulated || (!used.starts_with("fabric") && !used.starts_with("latency")))
-      defaults += (defaults.empty() ? "" : "; ") + used;
-  if (!defaults.empty()) text += wrapped("Defaults used: " + defaults + ".", 2);
-  return text;
-}
-
 }  // namespace
 
 std::string decimal_text(double value) {
@@ -335,19 +288,47 @@ std::string time_text(double seconds) {
   return seconds >= 1e-6 ? format("%.3f us", seconds * 1e6) : format("%.3g ns", seconds * 1e9);
 }
 
+std::vector<std::string> run_notes(const Scenario& scenario, const std::vector<SchemeResult>& results,
+                                   const std::vector<Figures>& all) {
+  std::vector<std::string> notes;
+  if (all.empty()) return notes;
+  for (const Figures& f : all) {
+    if (f.diverged_step)
+      notes.push_back(f.scheme + " diverged: its loss is not finite from step " + std::to_string(*f.diverged_step) + " on.");
+    if (f.gpu_memory > 0 && !f.fits()) notes.push_back(misfit_text(scenario, results[&f - all.data()], f));
+    if (f.steps > 1 && std::abs(f.first_step_seconds - f.last_step_seconds) > 0.01 * f.last_step_seconds)
+      notes.push_back(f.scheme + ": the first step takes " + time_text(f.first_step_seconds) + ", the last " +
+                      time_text(f.last_step_seconds) + "; the table shows the mean.");
+    if (f.interrupted) notes.push_back(f.scheme + " was interrupted after " + std::to_string(f.steps) + " steps.");
+  }
+  if (all.front().padding > 0)
+    notes.push_back(format(
+        "Padding: %lld parameter%s (%.3g %%), so that %d ranks cut every unit into equal slices; counted in all simulated figures.",
+        (long long)all.front().padding, all.front().padding == 1 ? "" : "s",
+        100.0 * double(all.front().padding) / double(all.front().parameters), all.front().world));
+  notes.insert(notes.end(), scenario.notes.begin(), scenario.notes.end());
+  std::string defaults;
+  const bool is_simulated = scenario.backend == "simgrid";
+  for (const std::string& used : scenario.defaults_used)
+    if (is_simulated || (!used.starts_with("fabric") && !used.starts_with("latency")))
+      defaults += (defaults.empty() ? "" : "; ") + used;
+  if (!defaults.empty()) notes.push_back("Defaults used: " + defaults + ".");
+  return notes;
+}
+
 std::string table_text(const Scenario& scenario, const std::vector<SchemeResult>& results, const std::vector<Figures>& all,
-                       bool colour) {
+                       const std::vector<std::string>& notes, bool colour) {
   if (all.empty()) return "No scheme has finished a step.\n";
   const std::string bold = colour ? "\033[1m" : "", plain = colour ? "\033[0m" : "";
   std::size_t name = 7;
   for (const Figures& f : all) name = std::max(name, f.scheme.size());
-  std::string text = bold + head(scenario, results.front(), all.front()) + plain + "\n" +
-                     memory_block(scenario, results, all, name) + "\n" + time_block(scenario, all, name) + "\n" +
-                     allocator_block(all, name) + bold + "Held at the model-state peak, in bytes per parameter:" + plain + "\n";
+  std::string text = bold + head(scenario, results.front(), all.front()) + plain + "\n" + memory_block(all, name) + "\n" +
+                     time_block(scenario, all, name) + "\n" + allocator_block(all, name) + bold +
+                     "Held at the model-state peak, in bytes per parameter:" + plain + "\n";
   std::string gaps;
   for (std::size_t i = 0; i < all.size(); ++i) {
     const Figures& f = all[i];
-    const double peak = f.per_parameter(double(f.model_state_peak_bytes.max)), formula = closed_forms(scenario, results[i]).peak;
+    const double peak = f.per_parameter(double(f.model_state_peak_bytes.max)), formula = f.formula_model_state_peak;
     text += wrapped("  " + left(f.scheme, name) + " " + decimal_text(peak) + " = " + composition(f, f.model_state_peak.parts) +
                         (differ(f, formula, peak) ? "; the formula says " + decimal_text(formula) : ""),
                     name + 5);
@@ -355,8 +336,9 @@ std::string table_text(const Scenario& scenario, const std::vector<SchemeResult>
   }
   if (!gaps.empty()) text += "\n" + bold + "Where simulated differs from formula:" + plain + "\n" + gaps;
   const std::string prices = prices_note(results.front().gpu);
-  return text + "\n" + theta_note(scenario, results, all) + (prices.empty() ? "" : wrapped(prices, 2)) +
-         run_notes(scenario, results, all);
+  text += "\n" + theta_note(scenario, results, all) + (prices.empty() ? "" : wrapped(prices, 2));
+  for (const std::string& note : notes) text += wrapped(note, 2);
+  return text;
 }
 
 }  // namespace shardsim

@@ -9,8 +9,13 @@
 
 namespace shardsim {
 
-/// The whole printout, at most 100 columns wide. The results and the figures are of the same schemes, in order.
-std::string table_text(const Scenario&, const std::vector<SchemeResult>&, const std::vector<formats::Figures>&, bool colour);
+/// Warnings, and what else there is to say about the run as a whole. A scheme that does not fit is tried with other knobs: this may
+/// take seconds. The results and the figures are of the same schemes, in order.
+std::vector<std::string> run_notes(const Scenario&, const std::vector<SchemeResult>&, const std::vector<formats::Figures>&);
+
+/// The whole printout, at most 100 columns wide, with the run's notes at its end.
+std::string table_text(const Scenario&, const std::vector<SchemeResult>&, const std::vector<formats::Figures>&,
+                       const std::vector<std::string>& notes, bool colour);
 
 // Figures as people read them.
 std::string decimal_text(double);  ///< at most 4 decimals, no trailing zeros: "3.75", "16"

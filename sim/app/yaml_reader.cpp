@@ -91,6 +91,30 @@ std::vector<std::string> split(const std::string& dotted) {
   return names;
 }
 
+void emit(YAML::Emitter& out, const YamlNode& node) {
+  switch (node.kind) {
+    case YamlNode::Kind::nothing:
+      out << YAML::Null;
+      break;
+    case YamlNode::Kind::scalar:
+      if (node.quoted) out << YAML::SingleQuoted;
+      out << node.text;
+      break;
+    case YamlNode::Kind::list:
+      out << YAML::Flow << YAML::BeginSeq;
+      for (const YamlNode& child : node.children) emit(out, child);
+      out << YAML::EndSeq;
+      break;
+    case YamlNode::Kind::map:
+      out << (node.key.empty() ? YAML::Block : YAML::Flow) << YAML::BeginMap;
+      for (const YamlNode& child : node.children) {
+        out << YAML::Key << child.name << YAML::Value;
+        emit(out, child);
+      }
+      out << YAML::EndMap;
+  }
+}
+
 }  // namespace
 
 const YamlNode* YamlNode::child(const std::string& wanted) const {
@@ -148,6 +172,12 @@ YamlNode read_yaml(const std::filesystem::path& file) {
     throw ScenarioError(name + ":" + std::to_string(line) + ": is not YAML: " + error.msg +
                         (text.find('\t') < text.size() ? " (YAML is indented with spaces, never with tabs)" : ""));
   }
+}
+
+std::string yaml_text(const YamlNode& root) {
+  YAML::Emitter out;
+  emit(out, root);
+  return std::string(out.c_str()) + "\n";
 }
 
 void override_yaml(YamlNode& root, const std::string& assignment) {

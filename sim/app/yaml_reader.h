@@ -26,6 +26,9 @@ YamlNode read_yaml(const std::filesystem::path& file);
 /// Replaces or adds the value of "dotted.key=value"; the value is YAML itself ("[dp, zero1]"). Throws ScenarioError.
 void override_yaml(YamlNode& root, const std::string& assignment);
 
+/// The tree as a YAML file: one line per key of the root.
+std::string yaml_text(const YamlNode& root);
+
 /// Throws ScenarioError with one line: "file:line: key: what".
 [[noreturn]] void refuse(const YamlNode&, const std::string& what);
 

@@ -1,7 +1,6 @@
 // summary.json, through nlohmann's ordered JSON.
 #include "formats/summary.h"
 
-#include <cmath>
 #include <cstdio>
 #include <nlohmann/json.hpp>
 #include <ostream>
@@ -80,15 +79,19 @@ Json result(const Figures& f) {
   json["last_step_seconds"] = number(f.last_step_seconds);
   put(json, "compute_seconds", f.compute_seconds);
   put(json, "exposed_comm_seconds", f.exposed_comm_seconds);
+  put(json, "hidden_comm_seconds", f.hidden_comm_seconds);
   json["over_single_gpu_seconds"] = f.over_single_gpu_seconds ? number(*f.over_single_gpu_seconds) : Json(nullptr);
   put(json, "bytes_sent_per_rank_per_step", f.bytes_sent);
   put(json, "control_bytes_per_rank_per_step", f.control_bytes);
   json["traffic_units"] = number(f.traffic_units);
+  json["formula_traffic_units"] = number(f.formula_traffic_units);
   put(json, "resident_bytes", f.resident_bytes);
   json["resident_bytes_per_param"] = number(f.per_parameter(double(f.resident_bytes.max)));
+  json["formula_resident_bytes_per_param"] = number(f.formula_resident);
   json["resident_composition"] = by_band(f.resident);
   put(json, "model_state_peak_bytes", f.model_state_peak_bytes);
   json["model_state_peak_bytes_per_param"] = number(f.per_parameter(double(f.model_state_peak_bytes.max)));
+  json["formula_model_state_peak_bytes_per_param"] = number(f.formula_model_state_peak);
   json["model_state_peak_seconds"] = number(f.model_state_peak.seconds);
   json["model_state_peak_composition"] = by_band(f.model_state_peak.parts);
   json["model_state_peak_parts"] = part_list(f.model_state_peak.parts);
@@ -136,6 +139,7 @@ void write_summary(std::ostream& stream, const RunFacts& facts, const std::vecto
   json["fabric"] = facts.fabric;
   json["latency"] = facts.latency;
   json["defaults_used"] = facts.defaults_used;
+  json["notes"] = facts.notes;
   json["results"] = Json::array();
   for (const Figures& figures : all) json["results"].push_back(result(figures));
   stream << json.dump(2, ' ', false, Json::error_handler_t::replace) << '\n';

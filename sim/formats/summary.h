@@ -1,5 +1,6 @@
 // summary.json: the figures of a run under stable names, with units in the names and a version of the schema.
 #pragma once
+#include <cmath>
 #include <cstdint>
 #include <iosfwd>
 #include <optional>
@@ -38,12 +39,15 @@ struct Figures {
   std::optional<int> diverged_step;  ///< the first step whose loss is not finite
   std::optional<std::uint64_t> theta_hash;
 
-  OverRanks<double> step_seconds;                           ///< of all ranks, mean over the steps
-  double first_step_seconds = 0, last_step_seconds = 0;     ///< the slowest rank's
-  OverRanks<double> compute_seconds, exposed_comm_seconds;  ///< of the recorded ranks
-  std::optional<double> over_single_gpu_seconds;            ///< step less a measured one on one GPU: optimizer and host work too
+  OverRanks<double> step_seconds;                        ///< of all ranks, mean over the steps
+  double first_step_seconds = 0, last_step_seconds = 0;  ///< the slowest rank's
+  /// Of the recorded ranks: it computes; a collective runs and nothing is computed; both at once.
+  OverRanks<double> compute_seconds, exposed_comm_seconds, hidden_comm_seconds;
+  std::optional<double> over_single_gpu_seconds;  ///< step less a measured one on one GPU: optimizer and host work too
   OverRanks<double> bytes_sent, control_bytes;
   OverRanks<std::int64_t> resident_bytes, model_state_peak_bytes, peak_bytes;
+  /// The closed forms of the scheme's flags; NaN where it has none. Bytes per parameter.
+  double formula_traffic_units = NAN, formula_resident = NAN, formula_model_state_peak = NAN;
   double traffic_units = 0;    ///< bytes sent / ((N-1)/N x parameters x bytes of a parameter); 0 at N = 1
   double rows_per_second = 0;  ///< training rows (sequences) of all ranks; 0 if a step takes no time
   std::int64_t tokens_per_row = 1;
@@ -72,6 +76,7 @@ struct Figures {
 struct RunFacts {
   std::string scenario, file, numerics, fabric, latency;
   std::vector<std::string> defaults_used;
+  std::vector<std::string> notes;  ///< warnings, and what else the printed table says in words about the run
 };
 
 /// One line per key, in a fixed order; numbers that are not finite become null.

@@ -21,7 +21,7 @@ void write(const fs::path& place, const std::vector<std::string>& schemes) {
     results.push_back(test::made_by_hand(scheme));
     figures.push_back(measure(scenario, results.back()));
   }
-  ResultsFolder(place).write(scenario, results, figures);
+  ResultsFolder(place).write(scenario, results, figures, {});
 }
 
 std::string refusal(const fs::path& place) {
@@ -43,7 +43,7 @@ TEST_CASE("a run leaves the promised files, and nothing beside them") {
   const test::Scratch scratch;
   write(scratch / "deep/er/out", {"dp", "zero1"});
   for (const char* file : {"summary.json", "steps.csv", "dp/theta_final.npy", "dp/memory.csv", "dp/collectives.csv", "dp/links.csv",
-                           "dp/trace.json", "zero1/trace.json"})
+                           "dp/timeline.csv", "dp/trace.json", "zero1/trace.json", "scenario.yaml", "table.txt"})
     CHECK_MESSAGE(fs::is_regular_file(scratch / "deep/er/out" / file), file);
   CHECK(entries(scratch / "deep/er") == 1);
   CHECK(formats::read_npy(scratch / "deep/er/out/dp/theta_final.npy", 1).values == std::vector<float>(100, 0.5f));

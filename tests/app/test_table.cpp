@@ -14,7 +14,7 @@ namespace {
 std::string printed(const Scenario& scenario, const std::vector<SchemeResult>& results, bool colour = false) {
   std::vector<formats::Figures> figures;
   for (const SchemeResult& result : results) figures.push_back(measure(scenario, result));
-  return table_text(scenario, results, figures, colour);
+  return table_text(scenario, results, figures, run_notes(scenario, results, figures), colour);
 }
 
 bool has(const std::string& text, const std::string& part) { return text.find(part) != std::string::npos; }

@@ -38,7 +38,7 @@ formats::Figures figures() {
 
 json written(const formats::Figures& f) {
   std::ostringstream out;
-  formats::write_summary(out, {"name", "s.yaml", "full", "ring", "platform", {}}, {f});
+  formats::write_summary(out, {"name", "s.yaml", "full", "ring", "platform", {}, {}}, {f});
   CHECK(formats::is_summary(out.str()));
   return json::parse(out.str());
 }
@@ -58,6 +58,10 @@ TEST_CASE("summary.json has the promised names") {
                            "step_seconds",
                            "compute_seconds",
                            "exposed_comm_seconds",
+                           "hidden_comm_seconds",
+                           "formula_traffic_units",
+                           "formula_resident_bytes_per_param",
+                           "formula_model_state_peak_bytes_per_param",
                            "bytes_sent_per_rank_per_step",
                            "control_bytes_per_rank_per_step",
                            "traffic_units",

@@ -6,6 +6,7 @@
 #include <regex>
 
 #include "app/platform_writer.h"
+#include "app/whole_file.h"
 #include "app/process.h"
 #include "app/scenario_parts.h"
 #include "backends/simgrid/backend.h"
@@ -208,10 +209,10 @@ TEST_CASE("a shipped platform with a command is what the command writes") {
 
 TEST_CASE("a platform that cannot be written leaves nothing behind") {
   const Scratch folder;
-  CHECK_THROWS_AS(write_platform(folder / "no/such/folder.xml", "x"), ScenarioError);
+  CHECK_THROWS_AS(write_whole_file(folder / "no/such/folder.xml", "x"), ScenarioError);
   fs::create_directory(folder / "taken");
-  CHECK_THROWS_AS(write_platform(folder / "taken", "x"), ScenarioError);
+  CHECK_THROWS_AS(write_whole_file(folder / "taken", "x"), ScenarioError);
   CHECK(std::distance(fs::directory_iterator(folder.path()), {}) == 1);
-  write_platform(folder / "fine.xml", "x");
+  write_whole_file(folder / "fine.xml", "x");
   CHECK(folder.read("fine.xml") == "x");
 }

@@ -1,0 +1,73 @@
+// RunFolder: summary.json through nlohmann, CSV line by line.
+#include "app/run_folder.h"
+
+#include <algorithm>
+#include <charconv>
+#include <cmath>
+#include <fstream>
+#include <iterator>
+#include <nlohmann/json.hpp>
+
+#include "app/measurement_table.h"
+#include "core/error.h"
+#include "formats/summary.h"
+
+namespace shardsim {
+
+namespace fs = std::filesystem;
+
+double CsvRow::number(std::size_t column) const {
+  const std::string& cell = text(column);
+  double value = NAN;
+  std::from_chars(cell.data(), cell.data() + cell.size(), value);
+  return value;
+}
+
+std::int64_t CsvRow::whole(std::size_t column) const {
+  const std::string& cell = text(column);
+  std::int64_t value = 0;
+  const auto [end, error] = std::from_chars(cell.data(), cell.data() + cell.size(), value);
+  if (error != std::errc() || end != cell.data() + cell.size())
+    throw ScenarioError(place_ + ": '" + cell + "' is no whole number; run the scenario again to replace the file");
+  return value;
+}
+
+void for_each_row(const fs::path& file, const std::vector<std::string>& columns, const std::function<void(const CsvRow&)>& take) {
+  std::ifstream stream(file, std::ios::binary);
+  std::string line;
+  if (!stream || !std::getline(stream, line))
+    throw ScenarioError(file.string() + ": cannot be read; is the folder a run's results?");
+  CsvRow row;
+  const std::vector<std::string> head = csv_cells(line, file.string() + ":1");
+  for (const std::string& column : columns) {
+    const auto found = std::find(head.begin(), head.end(), column);
+    if (found == head.end())
+      throw ScenarioError(file.string() + ":1: has no column '" + column + "'; run the scenario again to replace the file");
+    row.at_.push_back(std::size_t(found - head.begin()));
+  }
+  for (int number = 2; std::getline(stream, line); ++number) {
+    row.place_ = file.string() + ":" + std::to_string(number);
+    row.cells_ = csv_cells(line, row.place_);
+    if (row.cells_.size() != head.size())
+      throw ScenarioError(row.place_ + ": has " + std::to_string(row.cells_.size()) + " cells, but the head names " +
+                          std::to_string(head.size()) + " columns; run the scenario again to replace the file");
+    take(row);
+  }
+}
+
+nlohmann::ordered_json read_summary(const fs::path& folder) {
+  const std::string text = text_of_file(folder / "summary.json");
+  if (!formats::is_summary(text))
+    throw ScenarioError(folder.string() + ": is no folder that 'shardsim run' wrote: it has no summary.json of this program");
+  const auto summary = nlohmann::ordered_json::parse(text);
+  if (summary["schema_version"] != 1)
+    throw ScenarioError(folder.string() + ": was written by another version of shardsim; run the scenario again");
+  return summary;
+}
+
+std::string text_of_file(const fs::path& file) {
+  std::ifstream stream(file, std::ios::binary);
+  return {std::istreambuf_iterator<char>(stream), {}};
+}
+
+}  // namespace shardsim
