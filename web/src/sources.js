@@ -20,10 +20,10 @@ export function sourceSections({summary, scenario, table: printed}) {
   if (scenario) {
     parts.push({id: 'scenario', title: 'The scenario', part: append(element('div', {}),
       element('p', {}, `Read from ${summary.scenario_file}, with what the command line changed. Run it again: shardsim run ${summary.scenario_file}`),
-      code('The scenario', scenario),
+      code('The scenario as YAML', scenario),
       summary.defaults_used.length ? element('p', {}, 'Left to its default: ', summary.defaults_used.join('; '), '.') : null)});
   }
-  if (printed) parts.push({id: 'printed', title: 'What the run printed', part: code('What the run printed', printed)});
+  if (printed) parts.push({id: 'printed', title: 'What the run printed', part: code('The printed table', printed)});
   parts.push({id: 'sources', title: 'Where the numbers come from', part: table('The files beside this page', ['File', 'What is in it'], files)});
   return parts;
 }
