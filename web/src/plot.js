@@ -1,6 +1,7 @@
 // Curves through uPlot: it gets the page's colours, its width, a keyboard's cursor and the theme.
 import uPlot from 'uplot';
 import {element} from './element.js';
+import {short} from './format.js';
 import {onThemeChange, themeColour} from './theme.js';
 
 const font = '12px system-ui, sans-serif';
@@ -45,7 +46,7 @@ export function linePlot({label, x, xLabel, value, series}) {
   return livePlot(label, () => ({
     options: {
       scales: {x: {time: false}},
-      axes: [axis(xLabel, null, 40), axis(null, value, 80)],
+      axes: [axis(xLabel, null, 40), axis(null, (y) => short(value(y)), 92)],
       series: [{label: xLabel}, ...series.map(({label, colour, dash, values}) => ({label, stroke: colour, width: 2, dash,
         points: {show: values.length < 3, size: 5}, value: (plot, y) => (y == null ? '–' : value(y))}))],
     },
