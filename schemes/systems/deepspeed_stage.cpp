@@ -67,13 +67,6 @@ void DeepSpeedStage::step_adam(Tensor grad, Tensor factor, Tensor master, Tensor
   launch_adam(grad, factor, master, m, v, master);
 }
 
-Tensor DeepSpeedStage::factor_of_clipping(Tensor squares) const {
-  if (knobs().clip <= 0) return {};
-  const Tensor factor = alloc(Lane::compute, Band::workspace, Dim(2, 2), Dtype::fp32);
-  device().launch(Lane::compute, ClipFactor{squares, factor, {}, knobs().clip, unscale(), {}});
-  return factor;
-}
-
 Tensor DeepSpeedStage::zeros(Band band, Dim count, Dtype type) const {
   const Tensor made = alloc(Lane::compute, band, count, type);
   device().upload(Lane::compute, made, HostView{&rank().theta0, none, none});

@@ -24,8 +24,6 @@ class DeepSpeedStage : public HookedScheme {
   void all_reduce_control(Lane lane, Tensor buffer) const { fabric().all_reduce(lane, mesh().world, buffer, Payload::control); }
   /// One Adam step on an fp32 master; the copy into the 16-bit parameter is the stage's own.
   void step_adam(Tensor grad, Tensor factor, Tensor master, Tensor m, Tensor v) const;
-  /// The multiplier that clips to `clip`, from the sum of squares of the whole gradient; empty if nothing is clipped.
-  Tensor factor_of_clipping(Tensor squares) const;
   /// `waits` goes on after all that `first` has queued. The edge has a name, so that a test can leave it out.
   void order(Lane first, Lane waits, Edge edge) const {
     if (knobs().omitted != edge) device().wait(waits, device().record(first));

@@ -109,12 +109,12 @@ TransformerPlan read_plan(const Fields& fields, const TransformerShape& shape, s
   });
   using Loss = TransformerPlan::Loss;
   plan.loss = fields.value_or("loss", Loss::fused, "fused", [](const YamlNode& node) {
-    return Loss(choice_of(node, {"fused", "unfused", "fp32"}));
+    return Loss(choice_of(node, {"fused", "unfused", "fp32", "fp32_fused"}));
   });
   if (const YamlNode* node = fields.find("mask_buffers")) plan.mask_buffers = switch_of(*node);
   if (const YamlNode* node = fields.find("keeps_logits")) {
     plan.keeps_logits = switch_of(*node);
-    if (plan.keeps_logits && plan.loss == Loss::fused)
+    if (plan.keeps_logits && (plan.loss == Loss::fused || plan.loss == Loss::fp32_fused))
       refuse(*node, "a fused loss puts the gradient where the logits were; choose loss: unfused or fp32");
   }
   plan.recompute =

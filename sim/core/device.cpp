@@ -18,7 +18,9 @@ void Device::rethrow_deferred() {
 
 Tensor Device::alloc(Lane lane, Band band, Dim rows, Dim cols, Dtype type) {
   rethrow_deferred();
-  Storage* storage = do_alloc(lane, band, rows * cols, type);
+  const bool placed = arena_ && (band == Band::activation || band == Band::workspace);
+  const Dim count = rows * cols;
+  Storage* storage = do_alloc(lane, band, count, type, placed ? 0 : count.charged() * bytes_of(type));
   const Tensor tensor{storage, storage->life, none, rows, cols};
   hazards_.tick(lane);
   check(lane, tensor, false, true, "alloc");

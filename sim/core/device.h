@@ -38,6 +38,9 @@ class Device {
   Tensor alloc(Lane, Band, Dim rows, Dim cols, Dtype);
   /// Ends the storage's life when the stream gets there. Views of it are stale from this call on.
   void free(Lane, Tensor);
+  /// From now on activations and workspaces lie inside of `arena`, which is charged as a whole, once: they add nothing to the
+  /// ledger. Whether they fit is not checked.
+  void place_in(Tensor arena) { arena_ = arena; }
   void launch(Lane, const Op&);
 
   /// The event of everything enqueued on `lane` so far.
@@ -66,7 +69,8 @@ class Device {
   void free_later(Lane, Tensor) noexcept;
 
  protected:
-  virtual Storage* do_alloc(Lane, Band, Dim count, Dtype) = 0;
+  /// `bytes` are what is charged.
+  virtual Storage* do_alloc(Lane, Band, Dim count, Dtype, std::int64_t bytes) = 0;
   virtual void do_free(Lane, Storage*) = 0;
   virtual void do_launch(Lane, const Op&) = 0;
   virtual Event do_record(Lane) = 0;
@@ -87,6 +91,7 @@ class Device {
   int rank_;
   Label label_;
   Hazards hazards_;
+  Tensor arena_;
   std::exception_ptr deferred_;
 };
 

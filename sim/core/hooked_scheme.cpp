@@ -49,7 +49,7 @@ void HookedScheme::run_step(int step, StepReport& report) {
     }
     for (int visit = visits - 1; visit >= 0; --visit) {
       label(Verb::backward);
-      model.backward(visit, {}, {}, false);
+      model.backward(visit, {}, {}, accumulates());
     }
     end_backward();
   }
@@ -83,6 +83,13 @@ Tensor HookedScheme::take_gradient(int parameter) {
 
 void HookedScheme::upload_theta0(Tensor to, int parameter, Dim begin, Dim count) const {
   device().upload(Lane::compute, to, HostView{&rank_->theta0, parameters_[parameter].begin + begin, count});
+}
+
+Tensor HookedScheme::factor_of_clipping(Tensor squares) const {
+  if (knobs().clip <= 0) return {};
+  const Tensor factor = alloc(Lane::compute, Band::workspace, Dim(2, 2), Dtype::fp32);
+  device().launch(Lane::compute, ClipFactor{squares, factor, {}, knobs().clip, unscale(), {}});
+  return factor;
 }
 
 void HookedScheme::launch_adam(Tensor grad, Tensor factor, Tensor master, Tensor m, Tensor v, Tensor param) const {

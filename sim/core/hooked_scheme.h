@@ -45,6 +45,10 @@ class HookedScheme : public Scheme, protected ModuleHooks {
   void post_backward(int) override {}
   /// A fresh tensor of the gradient's type, or the one that an earlier use of the parameter has begun.
   Tensor gradient(int parameter) override;
+  /// True if gradient() hands out what earlier micro-batches have written, and this one adds to it inside of its kernels.
+  virtual bool accumulates() const { return false; }
+  /// Gradients are means over the ranks' micro-batches: what is left to divide by after the system's own division by the ranks.
+  virtual float unscale() const { return 1.f / float(knobs().accumulation); }
 
   // What a system works with.
   Rank& rank() const { return *rank_; }
@@ -62,10 +66,10 @@ class HookedScheme : public Scheme, protected ModuleHooks {
   void upload_theta0(Tensor to, int parameter, Dim begin, Dim count) const;
   /// The gradient that the pass has written, which is the caller's now.
   Tensor take_gradient(int parameter);
+  /// The multiplier that clips to `clip`, from the sum of squares of the whole gradient; empty if nothing is clipped.
+  Tensor factor_of_clipping(Tensor squares) const;
   /// One Adam step on a slice; `param` is where the master's rounded values go (the master itself where there is none).
   void launch_adam(Tensor grad, Tensor factor, Tensor master, Tensor m, Tensor v, Tensor param) const;
-  /// Gradients are means over the ranks' micro-batches: what is left to divide by after the system's own division by the ranks.
-  float unscale() const { return 1.f / float(knobs().accumulation); }
   /// A line of the step's timeline, for whoever asked to see it.
   void tell(const TimelineEntry& entry) const {
     if (rank_->timeline) rank_->timeline->push_back(entry);

@@ -1,5 +1,6 @@
 // Model: a rank's model as a row of modules. Each has parameters and a forward and a backward that launch ops on the device.
 #pragma once
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -25,6 +26,12 @@ struct ModuleNode {
   std::string name;
   int parent = -1;              ///< position in the tree; -1: the root
   std::vector<int> parameters;  ///< its own, by position among all weights in model order
+};
+
+/// The sizes by which a system plans the activations of a GPT-2 before its first pass.
+struct Gpt2Sizes {
+  int layers;
+  Dim sequences, tokens, hidden, heads, vocab;  ///< tokens: of all sequences of a micro-batch
 };
 
 /// What a framework's hooks see of a model's passes, and where a model that is hooked finds its parameters. Called in program
@@ -61,8 +68,10 @@ class Model {
     static const std::vector<ModuleNode> none_at_all;
     return none_at_all;
   }
-  /// From now on parameters and gradients come from the hooks; `params` and `grads` of the passes are ignored, and every gradient
-  /// is new (`accumulate` is false). The hooks have to outlive the model's passes.
+  /// None of another model.
+  virtual std::optional<Gpt2Sizes> gpt2() const { return {}; }
+  /// From now on parameters and gradients come from the hooks; `params` and `grads` of the passes are ignored. The hooks have to
+  /// outlive the model's passes.
   virtual void attach(ModuleHooks*) {}
 
   /// Called by the scheme's base, in this order, once per step: begin_step, then for each micro-batch load, the forwards of all

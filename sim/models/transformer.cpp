@@ -43,6 +43,11 @@ Transformer::Transformer(Device& device, const TransformerSizes& sizes, TokenBat
   if (sizes.tied) visits_.push_back(0);
 }
 
+std::optional<Gpt2Sizes> Transformer::gpt2() const {
+  if (sizes_.is_llama() || !sizes_.tied) return {};
+  return Gpt2Sizes{sizes_.layers, sizes_.sequences, sizes_.tokens(), sizes_.hidden, sizes_.heads.count, sizes_.vocab};
+}
+
 void Transformer::begin_step(int, Tensor scaler) {
   scaler_ = scaler;
   loss_ = layers_.temporary(one, one, Dtype::fp32);
@@ -115,17 +120,24 @@ void Transformer::head(const Params& params) {
   layers_.leave(root_, Pass::forward);
 }
 
-/// `fused` leaves the gradient where the logits were; the others keep log-probabilities for the backward pass.
+/// `fused` leaves the gradient where the logits were, `fp32_fused` where their fp32 copy was; the others keep log-probabilities for
+/// the backward pass.
 void Transformer::loss() {
   const Dim rows = logits_->rows, cols = logits_->cols;
   if (sizes_.plan.loss == TransformerPlan::Loss::fused) {
     layers_.launch(CrossEntropy{*logits_, *targets_, *logits_, *loss_, scaler_, sizes_.micro_batches});
     return;
   }
-  const bool widens = sizes_.plan.loss == TransformerPlan::Loss::fp32;
+  const bool is_fused = sizes_.plan.loss == TransformerPlan::Loss::fp32_fused;
+  const bool widens = is_fused || sizes_.plan.loss == TransformerPlan::Loss::fp32;
   if (widens) {
     wide_logits_ = layers_.kept(rows, cols, Dtype::fp32);
     layers_.launch(Copy{*logits_, *wide_logits_});
+  }
+  if (is_fused) {
+    logits_.reset();
+    layers_.launch(CrossEntropy{*wide_logits_, *targets_, *wide_logits_, *loss_, scaler_, sizes_.micro_batches});
+    return;
   }
   log_probabilities_ = layers_.kept(rows, cols, widens ? Dtype::fp32 : sizes_.type);
   layers_.launch(LogSoftmax{widens ? *wide_logits_ : *logits_, *log_probabilities_});
@@ -134,6 +146,12 @@ void Transformer::loss() {
 /// Puts the gradient of the logits into logits_. The logits live as long as the caller of a framework's loss keeps them: till here.
 void Transformer::loss_backward() {
   if (sizes_.plan.loss == TransformerPlan::Loss::fused) return;
+  if (sizes_.plan.loss == TransformerPlan::Loss::fp32_fused) {
+    logits_ = layers_.temporary(wide_logits_->rows, wide_logits_->cols);
+    layers_.launch(Copy{*wide_logits_, *logits_});
+    wide_logits_.reset();
+    return;
+  }
   const Dim rows = logits_->rows, cols = logits_->cols;
   const Dtype type = log_probabilities_->dtype();
   Held dlogp = layers_.temporary(rows, cols, type);

@@ -58,6 +58,7 @@ class Transformer : public Model {
   void backward(int visit, Tensor params, Tensor grads, bool accumulate) override;
   void end_step(std::vector<float>& loss) override;
   const std::vector<ModuleNode>& tree() const override { return tree_.modules(); }
+  std::optional<Gpt2Sizes> gpt2() const override;
   void attach(ModuleHooks* hooks) override { layers_.hooks = hooks; }
 
  private:

@@ -19,7 +19,7 @@ struct Recompute {
 struct TransformerPlan {
   bool flash_attention = true;   ///< one kernel, or products and a softmax with all probabilities in memory
   bool fused_activation = true;  ///< GELU or SwiGLU in one kernel, or written out in elementary ones
-  enum class Loss : std::uint8_t { fused, unfused, fp32 } loss = Loss::fused;  ///< fp32: logits are converted first
+  enum class Loss : std::uint8_t { fused, unfused, fp32, fp32_fused } loss = Loss::fused;  ///< fp32...: logits are converted first
   Recompute recompute;
   bool mask_buffers = false;  ///< each block owns a causal mask of positions x positions, fp32, as the first nanoGPT registers
   bool keeps_logits = false;  ///< the training loop holds on to the logits to the end of the step; not of a fused loss

@@ -135,9 +135,11 @@ TEST_CASE("a block that is computed again skips its last product, unless it is t
   }
 }
 
-TEST_CASE("at its worst the loss holds 8 bytes per logit in bf16, 20 with fp32 logits, and 2 when it is fused") {
+TEST_CASE(
+    "at its worst the loss holds 8 bytes per logit in bf16, 20 with fp32 logits, 2 when it is fused, and 6 in place in fp32") {
   using Loss = TransformerPlan::Loss;
-  for (const auto& [loss, per_logit] : {std::pair{Loss::unfused, 8.0}, {Loss::fp32, 20.0}, {Loss::fused, 2.0}}) {
+  for (const auto& [loss, per_logit] :
+       {std::pair{Loss::unfused, 8.0}, {Loss::fp32, 20.0}, {Loss::fused, 2.0}, {Loss::fp32_fused, 6.0}}) {
     TransformerSizes sizes = gpt2_large();
     sizes.plan.loss = loss;
     Bench bench(sizes);
@@ -159,7 +161,8 @@ TEST_CASE("nothing is left of a step but parameters and gradients, in every plan
     for (const bool flash : {true, false})
       for (const bool fused : {true, false})
         for (const auto kind : {Recompute::Kind::none, Recompute::Kind::selective, Recompute::Kind::full})
-          for (const auto loss : {TransformerPlan::Loss::fused, TransformerPlan::Loss::unfused, TransformerPlan::Loss::fp32}) {
+          for (const auto loss : {TransformerPlan::Loss::fused, TransformerPlan::Loss::unfused, TransformerPlan::Loss::fp32,
+                                  TransformerPlan::Loss::fp32_fused}) {
             TransformerSizes sizes = paper(find_preset(name)->shape, 2, 64);
             sizes.layers = 2;
             sizes.plan = {flash, fused, loss, {kind, 1, true}};

@@ -77,8 +77,8 @@ void SimDevice::begin_traffic(double date, double seconds, double bytes) {
   stream(Lane::compute).slowed();
 }
 
-Storage* SimDevice::do_alloc(Lane lane, Band band, Dim count, Dtype type) {
-  DeviceMemory::Block* const block = memory_.allocate(lane, band, count.charged() * bytes_of(type));
+Storage* SimDevice::do_alloc(Lane lane, Band band, Dim count, Dtype type, std::int64_t bytes) {
+  DeviceMemory::Block* const block = memory_.allocate(lane, band, bytes);
   if (free_storages_.empty()) {
     storages_.push_back(std::make_unique<Storage>());
     free_storages_.push_back(storages_.back().get());
@@ -93,7 +93,7 @@ Storage* SimDevice::do_alloc(Lane lane, Band band, Dim count, Dtype type) {
               .unit = label().unit,
               .cause = label().verb,
               .life = storage->life,
-              .bytes = count.charged() * bytes_of(type),
+              .bytes = bytes,
               .history = nullptr};
   memory_.keep(storage, block);
   stream(lane).act(label(), date, [this, storage](double when) {

@@ -46,7 +46,7 @@ double ThreadsDevice::now() const { return std::chrono::duration<double>(std::ch
 
 // ---- memory
 
-Storage* ThreadsDevice::do_alloc(Lane lane, Band band, Dim count, Dtype type) {
+Storage* ThreadsDevice::do_alloc(Lane lane, Band band, Dim count, Dtype type, std::int64_t bytes) {
   if (reusable_.empty()) {
     blocks_.push_back(std::make_unique<Block>());
     reusable_.push_back(blocks_.back().get());
@@ -56,7 +56,7 @@ Storage* ThreadsDevice::do_alloc(Lane lane, Band band, Dim count, Dtype type) {
   block->at = numerics_ ? storage_for(count) : nullptr;
   block->count = count, block->dtype = type, block->band = band;
   block->unit = label().unit, block->cause = label().verb;
-  block->bytes = count.charged() * bytes_of(type);
+  block->bytes = bytes;
   block->released = false;
   enqueue(lane, [this, block, &books = books_[unsigned(lane)]] {
     if (block->at) std::fill_n(static_cast<float*>(block->at), Real::of(block->count), std::numeric_limits<float>::quiet_NaN());

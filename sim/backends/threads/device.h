@@ -49,7 +49,7 @@ class ThreadsDevice : public Device {
     std::vector<Date> dates;
   };
 
-  Storage* do_alloc(Lane, Band, Dim count, Dtype) override;
+  Storage* do_alloc(Lane, Band, Dim count, Dtype, std::int64_t bytes) override;
   void do_free(Lane, Storage*) override;
   void do_launch(Lane, const Op&) override;
   Event do_record(Lane lane) override { return {lane, stream(lane).enqueued()}; }

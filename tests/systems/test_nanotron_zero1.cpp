@@ -1,0 +1,167 @@
+// nanotron_zero1: one all-reduce of fp32 sums, one gather; what it holds, and that it trains as dp does.
+#include <doctest/doctest.h>
+
+#include <algorithm>
+
+#include "core/error.h"
+#include "systems/systems.h"
+
+using namespace shardsim;
+using namespace shardsim::test;
+
+namespace {
+
+SchemeResult train(const Scenario& s, const Words& words = {}) { return test::train(s, "nanotron_zero1", words); }
+
+std::string refusal(const Scenario& s, const Words& words = {}) {
+  try {
+    train(s, words);
+  } catch (const std::exception& error) {
+    return error.what();
+  }
+  return {};
+}
+
+/// The parameters of thin_gpt2, tied.
+std::vector<std::int64_t> counts_of_thin() {
+  std::vector<std::int64_t> counts{29 * 20, 12 * 20, 20, 20};
+  for (int block = 0; block < 2; ++block)
+    for (const int count : {20, 20, 20 * 60, 60, 20 * 20, 20, 20, 20, 20 * 44, 44, 44 * 20, 20}) counts.push_back(count);
+  return counts;
+}
+
+}  // namespace
+
+TEST_CASE("nanotron holds 6 + 12/N bytes per parameter, 2 more at the end of a backward, and two copies during its gather") {
+  const SchemeResult result = train(gpt2_large());
+  const std::int64_t all = result.parameters;
+  const RankResult& rank = result.ranks[0];
+  CHECK(resident_of(rank, Band::param) == 2 * all);
+  CHECK(resident_of(rank, Band::grad) == 4 * all);
+  CHECK(resident_of(rank, Band::opt) == 12 * all / 8);
+  std::int64_t grads = 0, gathered = 0, most_grads = 0, most_gathered = 0;
+  for (const LedgerEntry& entry : rank.entries) {
+    if (entry.band == Band::grad) most_grads = std::max(most_grads, grads += entry.bytes);
+    if (entry.band == Band::gathered) most_gathered = std::max(most_gathered, gathered += entry.bytes);
+  }
+  CHECK(most_grads == (4 + 2) * all);
+  CHECK(most_gathered == 2 * all + 2 * all / 8);
+  CHECK(gathered == 0);
+}
+
+TEST_CASE("nanotron's step is one all-reduce of the fp32 gradient and one gather of everything: 5 units, all of it exposed") {
+  const SchemeResult result = train(gpt2_large());
+  const std::vector<Span> all = collectives_of(result, 1);
+  REQUIRE(all.size() == 2);
+  CHECK(all[0].verb == Verb::all_reduce);
+  CHECK(all[0].size == 4 * result.parameters);
+  CHECK(all[1].verb == Verb::all_gather);
+  CHECK(all[1].size == 2 * result.parameters);
+  for (const Span& span : all) CHECK(span.lane == Lane::compute);
+  CHECK(result.ranks[0].traffic_bytes == 2 * 5 * 2 * result.parameters / 8 * 7);  // of two steps
+}
+
+TEST_CASE("nanotron sends, message by message, what its slices say, for every world, however many micro-batches") {
+  for (const int n : {1, 2, 3, 8, 64})
+    for (const int accumulation : {1, 3}) {
+      CAPTURE(n);
+      static const PlatformFile many{IdealGpus{.gpus = 64}};
+      Scenario s = thin_gpt2();
+      s.platform = many.path(), s.world = n, s.steps = 2, s.fabric = Fidelity::ring, s.numerics = Numerics::off;
+      s.knobs.accumulation = accumulation;
+      const SchemeResult result = train(s);
+      std::int64_t all = 0, longest = 0;
+      std::vector<std::int64_t> slices(std::size_t(n), 0);  // floor and one more for the first of them
+      for (const std::int64_t count : counts_of_thin()) {
+        all += count, longest += (count + n - 1) / n;
+        for (int r = 0; r < n; ++r) slices[std::size_t(r)] += count / n + (r < count % n);
+      }
+      CHECK(all == result.parameters);
+      std::vector<std::int64_t> sent;
+      for (int me = 0; me < n; ++me) {
+        const auto chunk = [&](int c) { return (c + 1) * all / n - c * all / n; };
+        std::int64_t expected = 4 * (n - 1) * longest;
+        for (int hop = 0; hop < n - 1; ++hop)
+          expected += 4 * (chunk(((me - 1 - hop) % n + n) % n) + chunk(((me - hop) % n + n) % n));
+        sent.push_back(result.ranks[std::size_t(me)].traffic_bytes);
+        CHECK(sent.back() == 2 * expected);
+        CHECK(resident_of(result.ranks[std::size_t(me)], Band::opt) == 12 * slices[std::size_t(me)]);
+      }
+      CHECK(std::max_element(slices.begin(), slices.end()) == slices.begin());  // rank 0 holds the most
+      CHECK(*std::min_element(slices.begin(), slices.end()) == slices.back());  // and the last one the least
+    }
+}
+
+TEST_CASE("nanotron follows the losses of dp within 1e-5 over 100 steps, and on two ranks dp's parameters to the bit") {
+  Scenario s = thin_gpt2();
+  s.steps = 100, s.knobs.adam.lr = 3e-3f;
+  double worst = 0;
+  for (const int world : {1, 2, 3, 8}) {
+    CAPTURE(world);
+    s.world = world;
+    const SchemeResult dp = test::run(s, "dp"), ours = train(s);
+    worst = std::max(worst, worst_difference(ours.ranks[0].losses, dp.ranks[0].losses));
+    if (world <= 2) CHECK(ours.theta == dp.theta);  // a sum of two has one order, and a half is exact
+    CHECK(ours.ranks[0].losses.back() < 0.9f * ours.ranks[0].losses.front());
+  }
+  MESSAGE("worst relative difference of a loss: " << worst);
+  CHECK(worst < 1e-5);
+}
+
+TEST_CASE("nanotron with micro-batches and clipping follows dp, with the same bits on threads; bf16 differs by less than 2e-3") {
+  for (const bool tied : {true, false})
+    for (const int world : {1, 3, 64}) {
+      Scenario s = thin_gpt2(tied);
+      static const PlatformFile many{IdealGpus{.gpus = 64}};
+      s.platform = many.path(), s.world = world, s.knobs.accumulation = 3, s.knobs.clip = 0.5f, s.steps = 3;
+      const SchemeResult dp = test::run(s, "dp"), ours = train(s);
+      CHECK(worst_difference(ours.ranks[0].losses, dp.ranks[0].losses) < 1e-5);
+      s.backend = "threads";
+      if (world < 64) CHECK(hash_of(train(s).theta) == hash_of(ours.theta));
+    }
+  Scenario s = thin_gpt2();
+  s.steps = 20, s.world = 8, s.knobs.precision = {Dtype::bf16, Dtype::bf16, Dtype::fp32};
+  const double difference = worst_difference(train(s).ranks[0].losses, test::run(s, "dp").ranks[0].losses);
+  MESSAGE("worst relative difference of a loss in bf16: " << difference);
+  CHECK(difference < 2e-3);
+  CHECK(difference > 0);
+}
+
+TEST_CASE("nanotron in full, as a twin and without numerics takes the same seconds and bytes") {
+  Scenario s = thin_gpt2();
+  s.world = 3, s.knobs.accumulation = 2, s.knobs.clip = 1;
+  s.transformer->twin_hidden = 8, s.transformer->twin_heads = 2, s.transformer->twin_vocab = 5, s.transformer->twin_sequence = 3;
+  const SchemeResult full = train(s);
+  for (const Numerics numerics : {Numerics::twin, Numerics::off}) {
+    s.numerics = numerics;
+    const SchemeResult thin = train(s);
+    for (std::size_t r = 0; r < full.ranks.size(); ++r) {
+      CHECK(thin.ranks[r].step_end == full.ranks[r].step_end);
+      CHECK(thin.ranks[r].traffic_bytes == full.ranks[r].traffic_bytes);
+      CHECK(thin.ranks[r].peak.bytes == full.ranks[r].peak.bytes);
+    }
+    if (numerics == Numerics::twin) CHECK(worst_difference(thin.ranks[0].losses, test::run(s, "dp").ranks[0].losses) < 1e-5);
+  }
+}
+
+TEST_CASE("nanotron's newest version is refused as it refuses itself, and types that it does not combine") {
+  Scenario s = thin_gpt2();
+  CHECK(refusal(s, {{"commit", "newest"}}).find("raises NotImplementedError with ZeRO-1") != std::string::npos);
+  s.world = 1;
+  CHECK(refusal(s, {{"commit", "newest"}}).empty());  // no DDP on one rank
+  CHECK(refusal(s, {{"commit", "main"}}).find("one of before-7bc9923, newest") != std::string::npos);
+  CHECK(refusal(s, {{"zero_stage", "2"}}).find("unknown option") != std::string::npos);
+  s.knobs.precision = {Dtype::bf16, Dtype::bf16, Dtype::bf16, false};
+  CHECK(refusal(s).find("precision.master: fp32") != std::string::npos);
+  s.knobs.precision = {Dtype::bf16, Dtype::fp32, Dtype::fp32};
+  CHECK(refusal(s).find("precision.grad") != std::string::npos);
+}
+
+TEST_CASE("nanotron's timeline is two lines") {
+  Scenario s = gpt2_large();
+  s.tells_timeline = true;
+  const std::vector<TimelineEntry> timeline = train(s).timeline;
+  REQUIRE(timeline.size() == 2);
+  CHECK(timeline[0].what == "all_reduce of the whole fp32 gradient");
+  CHECK(timeline[1].what.starts_with("all_gather of all slices"));
+}
