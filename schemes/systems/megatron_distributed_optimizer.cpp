@@ -14,7 +14,7 @@ std::vector<Option> MegatronDistributedOptimizer::options() {
   using Kind = Option::Kind;
   return {
       {"use_distributed_optimizer", Kind::boolean, "true",
-       "reduce-scatter, an update of a shard, and a gather; false: DistributedDataParallel's all-reduce, and Adam on everything"},
+       "reduce-scatter, update of a shard, gather; false (Megatron's own default): all-reduce, and Adam on everything"},
       {"overlap_grad_reduce", Kind::boolean, "false",
        "reduce each bucket as soon as it is full; false: one bucket, after backward"},
       {"overlap_param_gather", Kind::boolean, "false",
@@ -22,7 +22,8 @@ std::vector<Option> MegatronDistributedOptimizer::options() {
       {.name = "grad_reduce_in_fp32",
        .kind = Kind::boolean,
        .standard = "None",
-       .about = "type of the gradient buffer: fp32, or the parameters'; None: true with bf16, as Megatron's --bf16 sets it",
+       .about = "type of the gradient buffer: fp32, or the parameters'; None: fp32, as Megatron's --bf16 sets it, whatever "
+                "precision.reduce says",
        .words = {"None"}},
       {"average_in_collective", Kind::boolean, "false",
        "divide inside of the collective (ncclAvg); false: in a pass over the bucket before it"},

@@ -119,6 +119,24 @@ TEST_CASE("new memory can be used at once and holds NaN") {
     }
 }
 
+TEST_CASE("what lies in an arena is not charged beside it, and is memory like any other") {
+  for (const std::string& backend : backends()) {
+    CAPTURE(backend);
+    const Outcome outcome = run_one(backend, [](Device& device, Fabric&, std::vector<float>& out) {
+      device.place_in(device.alloc(Lane::compute, Band::activation, one, Dim(1000, 0), Dtype::uint8));
+      const Tensor kept = device.alloc(Lane::compute, Band::activation, one, dim(100), Dtype::fp32);
+      const Tensor state = device.alloc(Lane::compute, Band::opt, one, dim(10), Dtype::fp32);
+      device.launch(Lane::compute, Fill{kept, 2.f});
+      device.launch(Lane::compute, Copy{kept.slice(none, dim(10)), state});
+      device.free(Lane::compute, kept);
+      out = get(device, Lane::compute, state);
+    });
+    CHECK(outcome.ranks[0].result == std::vector<float>(10, 2.f));
+    CHECK(outcome.ranks[0].peak_bytes == 1000 + 40);
+    CHECK(outcome.ranks[0].held_bytes == 1000 + 40);
+  }
+}
+
 TEST_CASE("freed memory leaves the ledger when its stream gets there, and can be had again") {
   for (const std::string& backend : backends()) {
     CAPTURE(backend);

@@ -11,6 +11,8 @@ using namespace shardsim::test;
 
 namespace {
 
+const Words plain{{"zero_stage", "0"}}, bucketed{{"zero_stage", "0"}, {"ddp_bucket_cap_mb", "0.004"}};
+
 SchemeResult train(const Scenario& s, const Words& words = {}) { return test::train(s, "nanotron_zero1", words); }
 
 std::string refusal(const Scenario& s, const Words& words = {}) {
@@ -92,6 +94,50 @@ TEST_CASE("nanotron sends, message by message, what its slices say, for every wo
     }
 }
 
+TEST_CASE(
+    "without ZeRO-1 nanotron all-reduces the fp32 sums bucket by bucket under backward: 4 units, and 20 bytes per parameter") {
+  Scenario s = gpt2_large();
+  s.tells_timeline = true;
+  const SchemeResult result = train(s, plain);
+  const std::int64_t all = result.parameters;
+  const RankResult& rank = result.ranks[0];
+  CHECK(resident_of(rank, Band::param) == 2 * all);
+  CHECK(resident_of(rank, Band::grad) == 4 * all);
+  CHECK(resident_of(rank, Band::bucket) == 2 * all);
+  CHECK(resident_of(rank, Band::opt) == 12 * all);
+  CHECK(rank.traffic_bytes == 2 * 4 * 2 * all / 8 * 7);  // of two steps
+  const std::vector<Span> reductions = collectives(result, Verb::all_reduce);
+  CHECK(reductions.size() == 436);  // tensors
+  CHECK(reductions.front().lane == Lane::reduce);
+  CHECK(result.timeline.size() > 40);  // buckets of at least 25 MiB
+  for (std::size_t i = 0; i + 1 < result.timeline.size(); ++i)
+    CHECK(result.timeline[i].trigger == "bucket " + std::to_string(i) + " is full");
+  // The reductions hide under backward, the one at the end of ZeRO-1 does not.
+  const SchemeResult sharded = train(s);
+  CHECK(sharded.ranks[0].step_end[1] - sharded.ranks[0].step_begin[1] > rank.step_end[1] - rank.step_begin[1]);
+}
+
+TEST_CASE("without ZeRO-1 nanotron sends what the rings of its tensors add up to, message by message") {
+  for (const int n : {1, 2, 3, 8, 64})
+    for (const int accumulation : {1, 3}) {
+      CAPTURE(n);
+      static const PlatformFile many{IdealGpus{.gpus = 64}};
+      Scenario s = thin_gpt2();
+      s.platform = many.path(), s.world = n, s.steps = 2, s.fabric = Fidelity::ring, s.numerics = Numerics::off;
+      s.knobs.accumulation = accumulation;
+      const SchemeResult result = train(s, bucketed);
+      for (int me = 0; me < n; ++me) {
+        std::int64_t expected = 0;
+        for (const std::int64_t count : counts_of_thin()) {
+          const auto chunk = [&](int c) { return (c + 1) * count / n - c * count / n; };
+          for (int hop = 0; hop < n - 1; ++hop)
+            expected += 4 * (chunk(((me - 1 - hop) % n + n) % n) + chunk(((me - hop) % n + n) % n));
+        }
+        CHECK(result.ranks[std::size_t(me)].traffic_bytes == 2 * expected);
+      }
+    }
+}
+
 TEST_CASE("nanotron follows the losses of dp within 1e-5 over 100 steps, and on two ranks dp's parameters to the bit") {
   Scenario s = thin_gpt2();
   s.steps = 100, s.knobs.adam.lr = 3e-3f;
@@ -99,10 +145,13 @@ TEST_CASE("nanotron follows the losses of dp within 1e-5 over 100 steps, and on 
   for (const int world : {1, 2, 3, 8}) {
     CAPTURE(world);
     s.world = world;
-    const SchemeResult dp = test::run(s, "dp"), ours = train(s);
-    worst = std::max(worst, worst_difference(ours.ranks[0].losses, dp.ranks[0].losses));
-    if (world <= 2) CHECK(ours.theta == dp.theta);  // a sum of two has one order, and a half is exact
-    CHECK(ours.ranks[0].losses.back() < 0.9f * ours.ranks[0].losses.front());
+    const SchemeResult dp = test::run(s, "dp");
+    for (const Words& words : {Words{}, bucketed}) {
+      const SchemeResult ours = train(s, words);
+      worst = std::max(worst, worst_difference(ours.ranks[0].losses, dp.ranks[0].losses));
+      if (world <= 2) CHECK(ours.theta == dp.theta);  // a sum of two has one order, and a half is exact
+      CHECK(ours.ranks[0].losses.back() < 0.9f * ours.ranks[0].losses.front());
+    }
   }
   MESSAGE("worst relative difference of a loss: " << worst);
   CHECK(worst < 1e-5);
@@ -114,10 +163,14 @@ TEST_CASE("nanotron with micro-batches and clipping follows dp, with the same bi
       Scenario s = thin_gpt2(tied);
       static const PlatformFile many{IdealGpus{.gpus = 64}};
       s.platform = many.path(), s.world = world, s.knobs.accumulation = 3, s.knobs.clip = 0.5f, s.steps = 3;
-      const SchemeResult dp = test::run(s, "dp"), ours = train(s);
-      CHECK(worst_difference(ours.ranks[0].losses, dp.ranks[0].losses) < 1e-5);
-      s.backend = "threads";
-      if (world < 64) CHECK(hash_of(train(s).theta) == hash_of(ours.theta));
+      const SchemeResult dp = test::run(s, "dp");
+      for (const Words& words : {Words{}, bucketed}) {
+        s.backend = "simgrid";
+        const SchemeResult ours = train(s, words);
+        CHECK(worst_difference(ours.ranks[0].losses, dp.ranks[0].losses) < 1e-5);
+        s.backend = "threads";
+        if (world < 64) CHECK(hash_of(train(s, words).theta) == hash_of(ours.theta));
+      }
     }
   Scenario s = thin_gpt2();
   s.steps = 20, s.world = 8, s.knobs.precision = {Dtype::bf16, Dtype::bf16, Dtype::fp32};
@@ -131,26 +184,44 @@ TEST_CASE("nanotron in full, as a twin and without numerics takes the same secon
   Scenario s = thin_gpt2();
   s.world = 3, s.knobs.accumulation = 2, s.knobs.clip = 1;
   s.transformer->twin_hidden = 8, s.transformer->twin_heads = 2, s.transformer->twin_vocab = 5, s.transformer->twin_sequence = 3;
-  const SchemeResult full = train(s);
-  for (const Numerics numerics : {Numerics::twin, Numerics::off}) {
-    s.numerics = numerics;
-    const SchemeResult thin = train(s);
-    for (std::size_t r = 0; r < full.ranks.size(); ++r) {
-      CHECK(thin.ranks[r].step_end == full.ranks[r].step_end);
-      CHECK(thin.ranks[r].traffic_bytes == full.ranks[r].traffic_bytes);
-      CHECK(thin.ranks[r].peak.bytes == full.ranks[r].peak.bytes);
+  for (const Words& words : {Words{}, bucketed}) {
+    s.numerics = Numerics::full;
+    const SchemeResult full = train(s, words);
+    for (const Numerics numerics : {Numerics::twin, Numerics::off}) {
+      s.numerics = numerics;
+      const SchemeResult thin = train(s, words);
+      for (std::size_t r = 0; r < full.ranks.size(); ++r) {
+        CHECK(thin.ranks[r].step_end == full.ranks[r].step_end);
+        CHECK(thin.ranks[r].traffic_bytes == full.ranks[r].traffic_bytes);
+        CHECK(thin.ranks[r].peak.bytes == full.ranks[r].peak.bytes);
+      }
+      if (numerics == Numerics::twin) CHECK(worst_difference(thin.ranks[0].losses, test::run(s, "dp").ranks[0].losses) < 1e-5);
     }
-    if (numerics == Numerics::twin) CHECK(worst_difference(thin.ranks[0].losses, test::run(s, "dp").ranks[0].losses) < 1e-5);
   }
+}
+
+TEST_CASE("nanotron without one of its waits is told which") {
+  for (const auto& [edge, words] :
+       {std::pair{Edge::gradient_before_reduction, "the reduce stream has to wait for an event recorded on the compute stream"},
+        {Edge::reduction_before_update, "the compute stream has to wait for an event recorded on the reduce stream"}})
+    for (const char* backend : {"simgrid", "threads"}) {
+      Scenario s = thin_gpt2();
+      s.backend = backend, s.knobs.omitted = edge;
+      const std::string message = refusal(s, bucketed);
+      INFO("edge " << int(edge) << ": " << message);
+      CHECK(message.find(words) != std::string::npos);
+    }
 }
 
 TEST_CASE("nanotron's newest version is refused as it refuses itself, and types that it does not combine") {
   Scenario s = thin_gpt2();
   CHECK(refusal(s, {{"commit", "newest"}}).find("raises NotImplementedError with ZeRO-1") != std::string::npos);
+  CHECK(refusal(s, {{"commit", "newest"}, {"zero_stage", "0"}}).empty());
   s.world = 1;
   CHECK(refusal(s, {{"commit", "newest"}}).empty());  // no DDP on one rank
   CHECK(refusal(s, {{"commit", "main"}}).find("one of before-7bc9923, newest") != std::string::npos);
-  CHECK(refusal(s, {{"zero_stage", "2"}}).find("unknown option") != std::string::npos);
+  CHECK(refusal(s, {{"zero_stage", "2"}}).find("a whole number from 0 to 1") != std::string::npos);
+  CHECK(refusal(s, {{"bucket_cap_mb", "2"}}).find("unknown option") != std::string::npos);
   s.knobs.precision = {Dtype::bf16, Dtype::bf16, Dtype::bf16, false};
   CHECK(refusal(s).find("precision.master: fp32") != std::string::npos);
   s.knobs.precision = {Dtype::bf16, Dtype::fp32, Dtype::fp32};
