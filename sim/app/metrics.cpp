@@ -89,7 +89,8 @@ RankTimes times_of(const RankResult& rank, int steps) {
   const double compute = covered(std::move(ops));
   // Covered by anything, less covered by ops: covered by collectives alone.
   const double exposed = std::max(0.0, covered(std::move(all)) - compute);
-  return {compute / steps, exposed / steps, std::max(0.0, covered(std::move(collectives)) - exposed) / steps};
+  const double communication = covered(std::move(collectives)), hidden = communication - exposed;
+  return {compute / steps, exposed / steps, hidden > 1e-12 * communication ? hidden / steps : 0};  // less is rounding
 }
 
 std::vector<Movement> movements(const Scenario& scenario, const SchemeResult& result) {

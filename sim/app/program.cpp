@@ -9,6 +9,7 @@
 #include <new>
 
 #include "app/calibrate_command.h"
+#include "app/compare_command.h"
 #include "app/estimators.h"
 #include "app/expectations.h"
 #include "app/explain.h"
@@ -177,7 +178,8 @@ int run_program(int argc, const char* const* argv, const Registry& built_in) {
   CLI::App* list_command = app.add_subcommand("list", "List what this program knows");
   list_command->add_option("WHAT", listed)->required()->check(CLI::IsMember({"schemes", "platforms", "models", "gpus"}));
 
-  const std::function<void()> write_platform = add_platform_command(app), write_report = add_report_command(app);
+  const std::function<void()> write_platform = add_platform_command(app), write_report = add_report_command(app),
+                              compare = add_compare_command(app);
   const std::function<int(const Registry&)> validate = add_validate_command(app), calibrate = add_calibrate_command(app);
 
   for (CLI::App* command :
@@ -197,6 +199,7 @@ int run_program(int argc, const char* const* argv, const Registry& built_in) {
     if (run_command->parsed()) return run(options, registry);
     if (app.got_subcommand("platform")) return write_platform(), fine;
     if (app.got_subcommand("report")) return write_report(), fine;
+    if (app.got_subcommand("compare")) return compare(), fine;
     if (app.got_subcommand("validate")) return validate(registry);
     if (app.got_subcommand("calibrate")) return calibrate(registry);
     const int code = explain_command->parsed() ? explain(explain_command->remaining(), run_explained, estimators, registry)

@@ -57,6 +57,12 @@ struct Slice {
   double begin, end;
 };
 
+/// A verb that moves data also computes here and there (a cast, a division): that is told apart.
+std::string name_of(const Slice& slice) {
+  const bool moves = slice.verb == "all_gather" || slice.verb == "reduce_scatter" || slice.verb == "all_reduce";
+  return slice.verb + (slice.payload == "control" ? " (control)" : slice.payload == "compute" && moves ? " (operations)" : "");
+}
+
 /// What a rank did in the last step: it computes; a collective runs and nothing is computed; both.
 Json rank_times(int rank, const std::vector<Slice>& slices) {
   std::vector<Interval> compute, collectives, all;
@@ -99,16 +105,16 @@ Json timeline_data(const fs::path& folder, const Steps& steps) {
                });
   const double begin = steps.begin.empty() ? 0 : steps.begin.back(), end = steps.end.empty() ? 0 : steps.end.back();
   Json data = {{"step", steps.end.empty() ? 0 : steps.end.size() - 1}, {"length", nanoseconds(end - begin)}};
-  std::vector<std::string> names;  // "verb/payload", by first appearance
+  std::vector<std::string> names;  // by first appearance
   for (const auto& [rank, slices] : ranks) data["times"].push_back(rank_times(rank, slices));
-  data["ranks"] = Json::array();
+  data["ranks"] = data["payloads"] = Json::array();
   for (const int rank : shown_ranks(ranks)) {
     Json streams = Json::object();
     for (const Slice& slice : ranks[rank]) {
-      const std::string name = slice.payload == "control" ? slice.verb + " (control)" : slice.verb;
+      const std::string name = name_of(slice);
       const auto found = std::find(names.begin(), names.end(), name);
       const auto kind = found - names.begin();
-      if (found == names.end()) names.push_back(name);
+      if (found == names.end()) names.push_back(name), data["payloads"].push_back(slice.payload);
       const std::int64_t from = nanoseconds(slice.begin - begin);
       streams[slice.stream].push_back({from, nanoseconds(slice.end - begin) - from, kind, slice.unit, slice.ops, slice.sent});
     }
@@ -258,15 +264,17 @@ Json report_data(const fs::path& folder) {
   return data;
 }
 
-std::string report_page(const fs::path& folder) {
+std::string page_with(const Json& data) {
   std::string page = report_template;
   const std::string marker = "\"the run's data\"";
   const std::size_t at = page.find(marker);
   if (at == std::string::npos) return {};
-  std::string text = report_data(folder).dump(-1, ' ', false, Json::error_handler_t::replace);
+  std::string text = data.dump(-1, ' ', false, Json::error_handler_t::replace);
   // "</script>" in a name would end the script that the data stand in.
   for (std::size_t i = 0; (i = text.find('<', i)) != std::string::npos; i += 6) text.replace(i, 1, "\\u003c");
   return page.replace(at, marker.size(), text);
 }
+
+std::string report_page(const fs::path& folder) { return *report_template ? page_with(report_data(folder)) : std::string(); }
 
 }  // namespace shardsim

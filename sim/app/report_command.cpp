@@ -21,8 +21,7 @@ std::function<void()> add_report_command(CLI::App& app) {
     const std::filesystem::path place =
         file->empty() ? std::filesystem::path(*folder) / "report.html" : std::filesystem::path(*file);
     const std::string page = report_page(*folder);
-    if (page.empty())
-      throw ScenarioError("report: this shardsim was built without the page; install nodejs and npm, then build it again");
+    if (page.empty()) throw ScenarioError("report: " + std::string(no_page));
     write_whole_file(place, page);
     std::cout << "Report: " << place.string() << std::endl;
   };

@@ -35,23 +35,6 @@ std::string right(const std::string& text, std::size_t columns) {
   return text.size() < columns ? std::string(columns - text.size(), ' ') + text : text;
 }
 
-/// `text` broken at spaces; the lines after the first are indented.
-std::string wrapped(const std::string& text, std::size_t indent) {
-  std::string out, line;
-  for (std::size_t at = 0; at < text.size();) {
-    const std::size_t space = std::min(text.find(' ', at), text.size());
-    const std::string word = text.substr(at, space - at);
-    if (!line.empty() && line.size() + 1 + word.size() > width) {
-      out += line + '\n';
-      line = std::string(indent, ' ') + word;
-    } else {
-      line += (at == 0 ? "" : " ") + word;
-    }
-    at = space + 1;
-  }
-  return out + line + '\n';
-}
-
 /// The two sides of the bar, the bar in a fixed column.
 std::string pair(double formula, double simulated) {
   return right(std::isnan(formula) ? "-" : decimal_text(formula), 10) + " | " + left(decimal_text(simulated), 9);
@@ -266,6 +249,22 @@ std::string theta_note(const Scenario& scenario, const std::vector<SchemeResult>
 }
 
 }  // namespace
+
+std::string wrapped(const std::string& text, std::size_t indent) {
+  std::string out, line;
+  for (std::size_t at = 0; at < text.size();) {
+    const std::size_t space = std::min(text.find(' ', at), text.size());
+    const std::string word = text.substr(at, space - at);
+    if (!line.empty() && line.size() + 1 + word.size() > width) {
+      out += line + '\n';
+      line = std::string(indent, ' ') + word;
+    } else {
+      line += (at == 0 ? "" : " ") + word;
+    }
+    at = space + 1;
+  }
+  return out + line + '\n';
+}
 
 std::string decimal_text(double value) {
   std::string text = format("%.4f", value);

@@ -17,6 +17,9 @@ std::vector<std::string> run_notes(const Scenario&, const std::vector<SchemeResu
 std::string table_text(const Scenario&, const std::vector<SchemeResult>&, const std::vector<formats::Figures>&,
                        const std::vector<std::string>& notes, bool colour);
 
+/// `text` broken at spaces into lines of at most 100 columns; the lines after the first are indented.
+std::string wrapped(const std::string& text, std::size_t indent);
+
 // Figures as people read them.
 std::string decimal_text(double);  ///< at most 4 decimals, no trailing zeros: "3.75", "16"
 std::string bytes_text(double);    ///< "512 B", "1.20 GiB"

@@ -33,7 +33,7 @@ after(async () => {
 });
 
 /** A page with the report on it; whatever it complains about or asks the network for is in `problems`. */
-async function open(file, {width = 1280, theme = 'light'} = {}) {
+async function open(file, {width = 1280, theme = 'light', chart = '#memory canvas'} = {}) {
   const context = await browser.newContext({viewport: {width, height: 900}, colorScheme: theme, reducedMotion: 'reduce'});
   const page = await context.newPage(), problems = [];
   page.on('console', (message) => { if (['error', 'warning'].includes(message.type())) problems.push(message.text()); });
@@ -41,7 +41,7 @@ async function open(file, {width = 1280, theme = 'light'} = {}) {
   page.on('request', (request) => { if (request.url() !== pathToFileURL(file).href) problems.push(`asks for ${request.url()}`); });
   await page.goto(pathToFileURL(file).href);
   await page.waitForSelector('html[data-ready]');
-  await page.waitForSelector('#memory canvas');
+  await page.waitForSelector(chart);
   return {page, problems, close: () => context.close()};
 }
 
@@ -157,6 +157,19 @@ test('a run of 64 ranks and 36 layers has a page of less than 10 MB that draws a
   console.log(`${statSync(file).size} bytes, answers after ${Date.now() - begin} ms`);  // told, not asserted: clocks differ
   assert.match(await page.textContent('#timeline [role=status]'), /^load: /);
   assert.deepEqual(problems, []);
+  await close();
+});
+
+test('a comparison of runs is a page, too', async () => {
+  const other = path.dirname(run('one_stream', '--set', 'steps=4', '--set', 'streams=1')), file = path.join(folder, 'compare.html');
+  execFileSync(SHARDSIM_PROGRAM, ['compare', path.dirname(small), other, '--html', file], {stdio: 'ignore'});
+  const {page, problems, close} = await open(file, {chart: '#scheme-0 .bar'});
+  assert.deepEqual(await page.$$eval('#changed tbody tr', (rows) => rows.map((row) => row.textContent)), ['streams31']);
+  assert.match(await page.textContent('#scheme-3'), /exposed communication.*not hidden behind compute \+/s);
+  await page.screenshot({path: path.join(pictures, 'compare.png'), fullPage: true});
+  assert.deepEqual(problems, []);
+  await page.evaluate(axe);
+  assert.deepEqual((await page.evaluate(() => window.axe.run())).violations.map(({id}) => id), []);
   await close();
 });
 

@@ -36,12 +36,16 @@ function ranksPlot(schemes) {
   return part;
 }
 
-export function timeSection(summary, schemes) {
-  const {results} = summary, longest = Math.max(...results.map((r) => r.step_seconds), 1e-30);
+export function timeBars(results) {
+  const longest = Math.max(...results.map((r) => r.step_seconds), 1e-30);
   return append(element('div', {}),
     element('p', {class: 'legend'}, ...Object.entries(kinds).map(([kind, name]) => swatch(timeColour(kind), name))),
     element('div', {class: 'bars'}, ...results.map((result) => element('div', {class: 'bar-row'},
-      element('span', {class: 'bar-name'}, `${result.scheme}, ${seconds(result.step_seconds)}`), bar(result, longest)))),
+      element('span', {class: 'bar-name'}, `${result.scheme}, ${seconds(result.step_seconds)}`), bar(result, longest)))));
+}
+
+export function timeSection({results}, schemes) {
+  return append(timeBars(results),
     table('The same in numbers', ['Scheme', 'Step', 'Computing alone', 'Hidden communication', 'Exposed communication', 'Idle',
       'Communication hidden'],
     results.map((result) => {

@@ -1,0 +1,43 @@
+// The subcommand `shardsim compare`.
+#include "app/compare_command.h"
+
+#include <CLI/CLI.hpp>
+#include <iostream>
+#include <memory>
+#include <nlohmann/json.hpp>
+
+#include "app/comparison.h"
+#include "app/report.h"
+#include "app/whole_file.h"
+#include "core/error.h"
+
+namespace shardsim {
+
+std::function<void()> add_compare_command(CLI::App& app) {
+  struct Options {
+    std::vector<std::string> folders;
+    std::string html;
+    bool json = false;
+  };
+  CLI::App* command =
+      app.add_subcommand("compare", "Put the results of runs side by side: what changed, and why each figure moved");
+  const auto options = std::make_shared<Options>();
+  command
+      ->add_option("DIR", options->folders, "Two or more folders that runs wrote; the first is what the others are compared with")
+      ->required()
+      ->expected(2, 26);
+  command->add_option("--html", options->html, "Also write the comparison as a page")->type_name("FILE");
+  command->add_flag("--json", options->json, "Print the comparison as JSON");
+  return [options] {
+    const nlohmann::ordered_json compared = comparison({options->folders.begin(), options->folders.end()});
+    std::cout << (options->json ? compared.dump(2) + "\n" : comparison_text(compared));
+    if (!options->html.empty()) {
+      const std::string page = comparison_page(compared);
+      if (page.empty()) throw ScenarioError("compare: --html: " + std::string(no_page));
+      write_whole_file(options->html, page);
+    }
+    if (!std::cout.flush()) throw ScenarioError("standard output: cannot be written");
+  };
+}
+
+}  // namespace shardsim

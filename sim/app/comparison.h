@@ -1,0 +1,22 @@
+// Comparison: several runs side by side: what their scenarios have different, and why each figure moved.
+#pragma once
+#include <filesystem>
+#include <nlohmann/json_fwd.hpp>
+#include <string>
+#include <vector>
+
+namespace shardsim {
+
+/// {runs: [{letter, name, results}], changed: [{key, values}], schemes: [{scheme, rows: [{figure, values, changes, why}]}],
+/// missing}. A row's values are texts, one per run; changes are shares of the first run's value (null where there is none), and why
+/// says for every later run what the difference is made of: seconds by kind and verb, bytes by collective, memory by band. Schemes
+/// are matched by name; where every run has just one, they are matched as they are. Throws ScenarioError for a folder no run wrote.
+nlohmann::ordered_json comparison(const std::vector<std::filesystem::path>& folders);
+
+/// The comparison for a terminal.
+std::string comparison_text(const nlohmann::ordered_json& comparison);
+
+/// The comparison as one HTML page; empty in a program that was built without npm.
+std::string comparison_page(const nlohmann::ordered_json& comparison);
+
+}  // namespace shardsim

@@ -1,0 +1,75 @@
+// The comparison as text for a terminal, and as a page.
+#include <cmath>
+#include <cstdio>
+#include <nlohmann/json.hpp>
+
+#include "app/comparison.h"
+#include "app/report.h"
+#include "app/table.h"
+
+namespace shardsim {
+namespace {
+
+using Json = nlohmann::ordered_json;
+
+std::string right(const std::string& text, std::size_t columns) {
+  return std::string(text.size() < columns ? columns - text.size() : 1, ' ') + text;
+}
+std::string left(const std::string& text, std::size_t columns) {
+  return text + std::string(text.size() < columns ? columns - text.size() : 1, ' ');
+}
+
+std::string change_text(const Json& change) {
+  if (!change.is_number() || std::isnan(change.get<double>())) return "";
+  char text[32];
+  std::snprintf(text, sizeof text, "%+.1f %%", 100 * change.get<double>());
+  return change == 0 ? "=" : text;
+}
+
+std::string rows_text(const Json& scheme, const Json& runs) {
+  std::string text = left(scheme["scheme"], 26);
+  for (std::size_t i = 0; i < runs.size(); ++i) text += right(runs[i]["letter"], 15) + (i > 0 ? right("change", 11) : "");
+  text += "\n";
+  for (const Json& row : scheme["rows"]) {
+    text += left("  " + row["figure"].get<std::string>(), 26);
+    for (std::size_t i = 0; i < runs.size(); ++i)
+      text += right(row["values"][i], 15) + (i > 0 ? right(change_text(row["changes"][i]), 11) : "");
+    while (text.back() == ' ') text.pop_back();
+    text += "\n";
+    for (std::size_t i = 1; i < runs.size(); ++i)
+      if (const std::string why = row["why"][i]; !why.empty())
+        text += wrapped("      " + runs[i]["letter"].get<std::string>() + ": " + why, 9);
+  }
+  return text;
+}
+
+}  // namespace
+
+std::string comparison_text(const Json& comparison) {
+  const Json &runs = comparison["runs"], &changed = comparison["changed"];
+  std::string text;
+  for (const Json& run : runs)
+    text +=
+        run["letter"].get<std::string>() + "  " + run["name"].get<std::string>() + ": " + run["scenario"].get<std::string>() + "\n";
+  text += changed.empty() ? "\nThe scenarios say the same.\n" : "\nChanged in the scenario (from A):\n";
+  for (const Json& each : changed) {
+    std::string line = "  " + each["key"].get<std::string>() + ":";
+    for (std::size_t i = 0; i < runs.size(); ++i) {
+      const Json& value = each["values"][i];
+      if (i == 0 || value != each["values"][0])
+        line += (i > 0 ? "; " : " ") + runs[i]["letter"].get<std::string>() + " " +
+                (value.is_null() ? "says nothing" : value.get<std::string>());
+    }
+    text += wrapped(line, 6);
+  }
+  for (const Json& scheme : comparison["schemes"]) text += "\n" + rows_text(scheme, runs);
+  if (comparison["schemes"].empty()) text += "\nNo scheme is in all of these runs.\n";
+  std::string missing;
+  for (const Json& name : comparison["missing"]) missing += (missing.empty() ? "" : ", ") + name.get<std::string>();
+  if (!missing.empty()) text += "\nNot in all of the runs, so not compared: " + missing + "\n";
+  return text;
+}
+
+std::string comparison_page(const Json& comparison) { return page_with({{"comparison", comparison}}); }
+
+}  // namespace shardsim

@@ -1,0 +1,30 @@
+// Several runs on one page: what changed in the scenario, and of every scheme each figure with the reasons for its change.
+import {element, table} from './element.js';
+import {timeBars} from './time.js';
+
+const changeText = (change) => (change == null ? '' : change === 0 ? '=' : `${change > 0 ? '+' : '−'}${Math.abs(100 * change).toFixed(1)} %`);
+
+function figures({scheme, rows}, runs) {
+  const head = ['Figure', ...runs.flatMap(({letter}, i) => (i ? [letter, 'change'] : [letter])), 'Why'];
+  const body = rows.map(({figure, values, changes, why}) => [figure,
+    ...values.flatMap((value, i) => (i ? [value, element('span', {class: changes[i] ? 'moved' : 'same'}, changeText(changes[i]))] : [value])),
+    element('div', {class: 'why'}, ...runs.map(({letter}, i) => why[i] && element('div', {}, `${runs.length > 2 ? `${letter}: ` : ''}${why[i]}`)))]);
+  return table(`${scheme}: each run beside A`, head, body);
+}
+
+/** Calls section(id, title, ...parts) for each part of the page. */
+export function compareSections({runs, changed, schemes, missing}, section) {
+  section('runs', 'The runs', table('Runs', ['Run', 'Scenario', 'Folder'], runs.map(({letter, scenario, name}) => [letter, scenario, name])));
+  section('changed', 'What changed in the scenario', changed.length
+    ? table('Keys that differ', ['Key', ...runs.map(({letter}) => letter)], changed.map(({key, values}) => [key, ...values.map((value) => value ?? 'says nothing')]))
+    : element('p', {}, 'Nothing: the scenarios say the same.'));
+  schemes.forEach((scheme, i) => {
+    const results = runs.flatMap(({letter, results}) => results.filter((result) => result.scheme === scheme.scheme || schemes.length === 1 && results.length === 1)
+      .map((result) => ({...result, scheme: `${letter} (${result.scheme})`})));
+    section(`scheme-${i}`, scheme.scheme, timeBars(results), figures(scheme, runs));
+  });
+  if (missing.length) section('missing', 'Not compared', element('p', {}, `Not in all of the runs: ${missing.join(', ')}.`));
+  section('sources', 'Where the numbers come from', element('p', {}, 'Values: summary.json of each run. Reasons: seconds by verb from timeline.csv and ' +
+    'collectives.csv, sent bytes by collective from collectives.csv, memory by band from resident_composition, model_state_peak_composition ' +
+    'and peak_composition in summary.json; each is the difference to run A, the largest part first. Scenario: scenario.yaml, and defaults_used in summary.json.'));
+}
