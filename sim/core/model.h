@@ -68,7 +68,7 @@ class Model {
     static const std::vector<ModuleNode> none_at_all;
     return none_at_all;
   }
-  /// None of another model.
+  /// What a GPT-2 with a tied head says; other models say nothing.
   virtual std::optional<Gpt2Sizes> gpt2() const { return {}; }
   /// From now on parameters and gradients come from the hooks; `params` and `grads` of the passes are ignored. The hooks have to
   /// outlive the model's passes.

@@ -54,6 +54,23 @@ inline Scenario thin_gpt2(bool tied = true) {
   return s;
 }
 
+/// The parameters of thin_gpt2, tied, in the model's order: tables and last norm, then two blocks.
+inline std::vector<std::int64_t> counts_of_thin() {
+  std::vector<std::int64_t> counts{29 * 20, 12 * 20, 20, 20};
+  for (int block = 0; block < 2; ++block)
+    for (const int count : {20, 20, 20 * 60, 60, 20 * 20, 20, 20, 20, 20 * 44, 44, 44 * 20, 20}) counts.push_back(count);
+  return counts;
+}
+
+/// Elements that member `me` of n sends in a ring's all-reduce: once round, every chunk but the next member's of the first pass and
+/// of the second stays in hand once.
+inline std::int64_t sent_in_all_reduce(std::int64_t count, int n, int me) {
+  const auto chunk = [&](int c) { return (c + 1) * count / n - c * count / n; };
+  std::int64_t sent = 0;
+  for (int hop = 0; hop < n - 1; ++hop) sent += chunk(((me - 1 - hop) % n + n) % n) + chunk(((me - hop) % n + n) % n);
+  return sent;
+}
+
 /// A rank's collectives of a step, in the order of their ends.
 inline std::vector<Span> collectives_of(const SchemeResult& result, int step, int rank = 0) {
   const RankResult& books = result.ranks[std::size_t(rank)];

@@ -33,14 +33,6 @@ std::string refusal(const Scenario& s, const Words& words) {
   return {};
 }
 
-/// The parameters of thin_gpt2, tied, in the model's order: tables and last norm, then two blocks.
-std::vector<std::int64_t> counts_of_thin() {
-  std::vector<std::int64_t> counts{29 * 20, 12 * 20, 20, 20};
-  for (int block = 0; block < 2; ++block)
-    for (const int count : {20, 20, 20 * 60, 60, 20 * 20, 20, 20, 20, 20 * 44, 44, 44 * 20, 20}) counts.push_back(count);
-  return counts;
-}
-
 /// Elements of each bucket by the rule: backwards, a start at a multiple of 64, an end at one of `divisor`.
 std::vector<std::int64_t> buckets_of(std::vector<std::int64_t> counts, std::int64_t limit, std::int64_t divisor) {
   const auto up = [](std::int64_t x, std::int64_t multiple) { return (x + multiple - 1) / multiple * multiple; };
@@ -148,12 +140,8 @@ TEST_CASE("without the distributed optimizer Megatron all-reduces an unpadded bu
       const SchemeResult result = train(s, plain);
       std::int64_t least = 0, most = 0;
       for (int me = 0; me < n; ++me) {
-        const std::int64_t count = result.parameters, sent = result.ranks[std::size_t(me)].traffic_bytes;
-        const auto chunk = [&](int c) { return (c + 1) * count / n - c * count / n; };
-        std::int64_t expected = 0;
-        for (int hop = 0; hop < n - 1; ++hop)
-          expected += 4 * (chunk(((me - 1 - hop) % n + n) % n) + chunk(((me - hop) % n + n) % n));
-        CHECK(sent == 2 * expected);
+        const std::int64_t sent = result.ranks[std::size_t(me)].traffic_bytes;
+        CHECK(sent == 2 * 4 * sent_in_all_reduce(result.parameters, n, me));
         least = me == 0 ? sent : std::min(least, sent), most = std::max(most, sent);
       }
       CHECK(most - least <= 2 * 2 * 4);  // an element more in each half of an all-reduce

@@ -24,14 +24,6 @@ std::string refusal(const Scenario& s, const Words& words = {}) {
   return {};
 }
 
-/// The parameters of thin_gpt2, tied.
-std::vector<std::int64_t> counts_of_thin() {
-  std::vector<std::int64_t> counts{29 * 20, 12 * 20, 20, 20};
-  for (int block = 0; block < 2; ++block)
-    for (const int count : {20, 20, 20 * 60, 60, 20 * 20, 20, 20, 20, 20 * 44, 44, 44 * 20, 20}) counts.push_back(count);
-  return counts;
-}
-
 }  // namespace
 
 TEST_CASE("nanotron holds 6 + 12/N bytes per parameter, 2 more at the end of a backward, and two copies during its gather") {
@@ -79,14 +71,8 @@ TEST_CASE("nanotron sends, message by message, what its slices say, for every wo
         for (int r = 0; r < n; ++r) slices[std::size_t(r)] += count / n + (r < count % n);
       }
       CHECK(all == result.parameters);
-      std::vector<std::int64_t> sent;
       for (int me = 0; me < n; ++me) {
-        const auto chunk = [&](int c) { return (c + 1) * all / n - c * all / n; };
-        std::int64_t expected = 4 * (n - 1) * longest;
-        for (int hop = 0; hop < n - 1; ++hop)
-          expected += 4 * (chunk(((me - 1 - hop) % n + n) % n) + chunk(((me - hop) % n + n) % n));
-        sent.push_back(result.ranks[std::size_t(me)].traffic_bytes);
-        CHECK(sent.back() == 2 * expected);
+        CHECK(result.ranks[std::size_t(me)].traffic_bytes == 2 * 4 * ((n - 1) * longest + sent_in_all_reduce(all, n, me)));
         CHECK(resident_of(result.ranks[std::size_t(me)], Band::opt) == 12 * slices[std::size_t(me)]);
       }
       CHECK(std::max_element(slices.begin(), slices.end()) == slices.begin());  // rank 0 holds the most
@@ -128,11 +114,7 @@ TEST_CASE("without ZeRO-1 nanotron sends what the rings of its tensors add up to
       const SchemeResult result = train(s, bucketed);
       for (int me = 0; me < n; ++me) {
         std::int64_t expected = 0;
-        for (const std::int64_t count : counts_of_thin()) {
-          const auto chunk = [&](int c) { return (c + 1) * count / n - c * count / n; };
-          for (int hop = 0; hop < n - 1; ++hop)
-            expected += 4 * (chunk(((me - 1 - hop) % n + n) % n) + chunk(((me - hop) % n + n) % n));
-        }
+        for (const std::int64_t count : counts_of_thin()) expected += 4 * sent_in_all_reduce(count, n, me);
         CHECK(result.ranks[std::size_t(me)].traffic_bytes == 2 * expected);
       }
     }

@@ -135,10 +135,7 @@ TEST_CASE("DDP sends, message by message, what the rings of its buckets add up t
           for (const Span& span : collectives_of(result, step, me)) {
             const std::int64_t count = span.size / 4;
             elements += count;
-            const auto chunk = [&](int c) { return (c + 1) * count / n - c * count / n; };
-            // Round the ring once, every chunk but the next member's of the first pass and of the second stays in hand once.
-            for (int hop = 0; hop < n - 1; ++hop)
-              expected += 4 * (chunk(((me - 1 - hop) % n + n) % n) + chunk(((me - hop) % n + n) % n));
+            expected += 4 * sent_in_all_reduce(count, n, me);
           }
         if (n > 1) CHECK(elements == 2 * result.parameters);
         CHECK(result.ranks[std::size_t(me)].traffic_bytes == expected);
