@@ -67,6 +67,7 @@ class CountingDevice final : public Device {
   Event do_record(Lane lane) override { return {lane, 1}; }
   void do_wait(Lane, Event) override { ++operations; }
   void do_synchronize() override {}
+  void do_synchronize(Event) override {}
   void do_upload(Lane, Tensor, HostView) override { ++operations; }
   void do_download(Lane, Tensor, std::vector<float>& to) override { ++operations, to.assign(1, 0.f); }
   void do_stamp(Lane, double&) override { ++operations; }

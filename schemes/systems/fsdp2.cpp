@@ -4,6 +4,7 @@
 #include <algorithm>
 
 #include "core/error.h"
+#include "systems/wrapping.h"
 
 namespace shardsim {
 
@@ -70,29 +71,13 @@ void Fsdp2::read_options() {
   reshard_[0] = reshard_[1] = reshard == "true" || (k == shards && k > 1) ? 1 : k == 1 ? 0 : int(k);
 }
 
-/// fully_shard(block) for every child of the root that contains modules; where there are none, for every child. Then
-/// fully_shard(model): what is left is the root's.
+/// fully_shard(block) for every block, then fully_shard(model): what is left is the root's.
 void Fsdp2::make_groups() {
-  const auto& tree = modules();
-  const int size = int(tree.size());
-  std::vector<bool> contains(tree.size(), false);
-  for (int m = 1; m < size; ++m) contains[std::size_t(tree[std::size_t(m)].parent)] = true;
-  const auto is_child = [&](int m) { return tree[std::size_t(m)].parent == 0; };
-  bool has_blocks = false;
-  for (int m = 1; m < size; ++m) has_blocks |= is_child(m) && contains[std::size_t(m)];
-  groups_by_module_.assign(tree.size(), -1);
-  for (int m = 1; m < size; ++m)
-    if (is_child(m) && (contains[std::size_t(m)] || !has_blocks)) {
-      groups_by_module_[std::size_t(m)] = int(groups_.size());
-      groups_.emplace_back();
-    }
-  groups_by_module_[0] = int(groups_.size());
-  groups_.emplace_back();
-  for (int p = 0; p < int(parameters().size()); ++p) {
-    int m = parameters()[std::size_t(p)].module;
-    while (group_of(m) < 0) m = tree[std::size_t(m)].parent;
-    groups_[std::size_t(group_of(m))].parameters.push_back(p);
-  }
+  const Wrapped wrapped = wrapped_by_block(modules());
+  groups_by_module_ = places_of(wrapped, modules().size());
+  groups_.resize(wrapped.size());
+  for (int p = 0; p < int(parameters().size()); ++p)
+    groups_[std::size_t(unit_around(parameters()[std::size_t(p)].module, modules(), groups_by_module_))].parameters.push_back(p);
   for (ParamGroup& group : groups_) {
     group.buffer = make_buffer(group, mesh_.shards);
     const int k = reshard_[&group == &groups_.back()], me = mesh_.shards.me;

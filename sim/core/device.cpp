@@ -77,6 +77,13 @@ void Device::synchronize() {
   hazards_.synchronize();
 }
 
+void Device::synchronize(Event event) {
+  rethrow_deferred();
+  if (event.at == 0) return;
+  do_synchronize(event);
+  for (int lane = 0; lane < lane_count; ++lane) hazards_.wait(Lane(lane), event);
+}
+
 void Device::upload(Lane lane, Tensor to, HostView from) {
   rethrow_deferred();
   hazards_.tick(lane);

@@ -49,6 +49,8 @@ class Device {
   void wait(Lane, Event);
   /// Blocks the host until all lanes are empty; rethrows what went wrong.
   void synchronize();
+  /// Blocks the host until the event is over: whatever is enqueued from now on, on any lane, comes after it.
+  void synchronize(Event);
   /// Seconds since the run began, as the host sees them: virtual or real.
   virtual double now() const = 0;
 
@@ -76,6 +78,7 @@ class Device {
   virtual Event do_record(Lane) = 0;
   virtual void do_wait(Lane, Event) = 0;
   virtual void do_synchronize() = 0;
+  virtual void do_synchronize(Event) = 0;
   virtual void do_upload(Lane, Tensor, HostView) = 0;
   virtual void do_download(Lane, Tensor, std::vector<float>&) = 0;
   virtual void do_stamp(Lane, double&) = 0;

@@ -64,7 +64,7 @@ TEST_CASE("the timeline comes from rank 0's last step, in order, as the forked r
 
 TEST_CASE("explain speaks of every real system, and its text of two shows how the timelines differ") {
   for (const std::string system :
-       {"pytorch_ddp", "fsdp2", "deepspeed", "megatron_distributed_optimizer", "llmc_zero1", "nanotron_zero1"}) {
+       {"pytorch_ddp", "fsdp1", "fsdp2", "deepspeed", "megatron_distributed_optimizer", "llmc_zero1", "nanotron_zero1"}) {
     const std::string text = explain_scheme(schemes({system}).front(), built_in_schemes());
     CHECK(has(text, "Options:\n"));
     CHECK(has(text, "A steady step of GPT-2 (12 layers)"));

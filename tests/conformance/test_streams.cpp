@@ -94,6 +94,25 @@ TEST_CASE("a wait on a past event does not block") {
   }
 }
 
+TEST_CASE("what the host enqueues after it has waited for an event comes after it, on every stream, and after nothing else") {
+  for (const std::string& backend : backends()) {
+    CAPTURE(backend);
+    const auto result = result_of(backend, [](Device& device, Fabric&, std::vector<float>& out) {
+      const Tensor x = put(device, Lane::compute, {3}), y = put(device, Lane::compute, {4});
+      device.synchronize(Event{});
+      const Event event = device.record(Lane::compute);
+      device.launch(Lane::compute, Scale{y, y, 2, 0});
+      device.synchronize(event);
+      device.synchronize(event);
+      CHECK_THROWS_WITH(device.launch(Lane::gather, Copy{y, x}), doctest::Contains("missing edge"));
+      const Tensor seen = make(device, Lane::reduce, 1);
+      device.launch(Lane::reduce, Copy{x, seen});
+      out = get(device, Lane::reduce, seen);
+    });
+    CHECK(result == std::vector<float>{3});
+  }
+}
+
 TEST_CASE("a host that runs far ahead of its streams loses nothing") {
   for (const std::string& backend : backends()) {
     CAPTURE(backend);

@@ -159,7 +159,7 @@ TEST_CASE("a wait that DDP leaves out is named by the hazard checker, on both ba
 }
 
 TEST_CASE("what no real system models is refused with the key's name; the host's time per step reaches every system") {
-  for (const char* scheme : {"pytorch_ddp", "fsdp2", "deepspeed", "megatron_distributed_optimizer", "nanotron_zero1"}) {
+  for (const char* scheme : {"pytorch_ddp", "fsdp1", "fsdp2", "deepspeed", "megatron_distributed_optimizer", "nanotron_zero1"}) {
     INFO(scheme);
     const auto refusal = [&](const Scenario& s) {
       try {

@@ -149,6 +149,14 @@ void SimDevice::do_synchronize() {
   ledger_.keep(memory_.books());
 }
 
+void SimDevice::do_synchronize(Event event) {
+  host_date(0);
+  const Stream& other = stream(event.lane);
+  if (!other.has_finished(event.at)) catch_up();
+  while (!other.has_finished(event.at)) block_until(pending_ - 1);
+  host_date(0);
+}
+
 void SimDevice::do_upload(Lane lane, Tensor to, HostView from) {
   const double date = host_date(0);  // an entry without numerics too: it takes its place in the launch queue
   if (!numerics_) return stream(lane).act(label(), date, [](double) {});

@@ -61,6 +61,7 @@ class SimDevice final : public Device {
   Event do_record(Lane) override;
   void do_wait(Lane, Event) override;
   void do_synchronize() override;
+  void do_synchronize(Event) override;
   void do_upload(Lane, Tensor, HostView) override;
   void do_download(Lane, Tensor, std::vector<float>&) override;
   void do_stamp(Lane, double&) override;

@@ -143,6 +143,11 @@ void ThreadsDevice::catch_up() {
   leaving_.clear();
 }
 
+void ThreadsDevice::do_synchronize(Event event) {
+  const Stream& other = stream(event.lane);
+  if (!other.done().wait(event.at, host_, other.alarm())) throw Stopped();
+}
+
 void ThreadsDevice::do_synchronize() {
   catch_up();
   for (Books& books : books_) {

@@ -55,6 +55,7 @@ class ThreadsDevice : public Device {
   Event do_record(Lane lane) override { return {lane, stream(lane).enqueued()}; }
   void do_wait(Lane, Event) override;
   void do_synchronize() override;
+  void do_synchronize(Event) override;
   void do_upload(Lane, Tensor, HostView) override;
   void do_download(Lane, Tensor, std::vector<float>&) override;
   void do_stamp(Lane, double&) override;
