@@ -96,10 +96,13 @@ RankTimes times_of(const RankResult& rank, int steps) {
 std::vector<Movement> movements(const Scenario& scenario, const SchemeResult& result) {
   std::vector<Movement> moved;
   if (result.steps == 0 || result.ranks.empty() || result.parameters == 0) return moved;
+  const auto recorded =
+      std::find_if(result.ranks.begin(), result.ranks.end(), [](const RankResult& rank) { return !rank.spans.empty(); });
+  if (recorded == result.ranks.end()) return moved;
   const double whole = double(result.parameters) * double(bytes_of(scenario.knobs.precision.param)) * result.steps;
   for (Verb verb : {Verb::all_reduce, Verb::reduce_scatter, Verb::all_gather}) {
     double bytes = 0;
-    for (const Span& span : result.ranks.front().spans)
+    for (const Span& span : recorded->spans)
       if (span.op == Span::collective && !span.control && span.verb == verb) bytes += double(span.size);
     if (bytes > 0) moved.push_back({verb, bytes / whole});
   }
@@ -127,7 +130,7 @@ formats::Figures measure(const Scenario& scenario, const SchemeResult& result) {
       f.first_step_seconds = std::max(f.first_step_seconds, rank.step_end.front() - rank.step_begin.front());
       f.last_step_seconds = std::max(f.last_step_seconds, rank.step_end.back() - rank.step_begin.back());
     }
-    if (r < scenario.recorded_ranks) {
+    if (scenario.recorded_ranks.has(r)) {
       const RankTimes times = times_of(rank, result.steps);
       f.compute_seconds.add(r, times.compute);
       f.exposed_comm_seconds.add(r, times.exposed);

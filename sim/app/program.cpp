@@ -4,6 +4,7 @@
 #include <unistd.h>
 
 #include <CLI/CLI.hpp>
+#include <csignal>
 #include <cstdio>
 #include <iostream>
 #include <new>
@@ -36,9 +37,9 @@ namespace {
 enum ExitCode { fine = 0, missed = 1, wrong_input = 2, illegal_step = 3, our_error = 4, was_interrupted = 130 };
 
 struct RunOptions {
-  std::string scenario, folder, backend;
-  std::vector<std::string> overrides;
-  bool quiet = false, json = false;
+  std::string scenario, folder, backend, ranks;
+  std::vector<std::string> overrides, simgrid;
+  bool quiet = false, json = false, trace_per_rank = false, gzip = false;
 };
 
 /// A line on stderr that is rewritten in place; nothing if stderr is not a terminal.
@@ -67,10 +68,30 @@ bool wants_colour() {
   return ::isatty(STDOUT_FILENO) && (!no_colour || !*no_colour);
 }
 
+/// SimGrid's models and actors are set by the backend; its traces are the user's.
+void check_simgrid_options(const std::vector<std::string>& options, const Scenario& scenario) {
+  for (const std::string& option : options)
+    if (!option.starts_with("tracing:") && !option.starts_with("tracing/"))
+      throw ScenarioError("--cfg=" + option +
+                          ": SimGrid's models are set by shardsim; what may be set is tracing and tracing/..., as in "
+                          "--cfg=tracing:yes --cfg=tracing/filename:run.paje");
+  if (!options.empty() && scenario.backend != "simgrid")
+    throw ScenarioError("--cfg=" + options[0] + ": backend: " + scenario.backend + " has no SimGrid; use --backend simgrid");
+  if (!options.empty() && scenario.schemes.size() > 1)
+    throw ScenarioError("--cfg=" + options[0] + ": each of " + std::to_string(scenario.schemes.size()) +
+                        " schemes would write SimGrid's one file; choose one, as in --set schemes=[" + scenario.schemes[0].label +
+                        "]");
+}
+
 int run(const RunOptions& options, const Registry& registry) {
   std::vector<std::string> overrides = options.overrides;
   if (!options.backend.empty()) overrides.push_back("backend=" + options.backend);
-  const Scenario scenario = read_scenario(options.scenario, overrides, registry);
+  if (!options.ranks.empty()) overrides.push_back("record.ranks=[" + options.ranks + "]");
+  if (options.trace_per_rank) overrides.push_back("record.per_rank=on");
+  if (options.gzip) overrides.push_back("record.gzip=on");
+  Scenario scenario = read_scenario(options.scenario, overrides, registry);
+  check_simgrid_options(options.simgrid, scenario);
+  scenario.simgrid_tracing = options.simgrid;
   const std::filesystem::path place =
       options.folder.empty() ? std::filesystem::path("results") / scenario.file.stem() : std::filesystem::path(options.folder);
   const ResultsFolder folder(place);
@@ -78,6 +99,7 @@ int run(const RunOptions& options, const Registry& registry) {
   for (const SchemeChoice& choice : scenario.schemes) check_that_numbers_fit(scenario, choice);  // before any are made
   const TrainingSet set(scenario);
   catch_interrupts();
+  std::signal(SIGXFSZ, SIG_IGN);  // a file that may not grow further is an error like a full disk
   std::vector<SchemeResult> results;
   std::vector<formats::Figures> figures;
   ProgressLine progress(options.quiet);
@@ -155,6 +177,14 @@ int run_program(int argc, const char* const* argv, const Registry& built_in) {
       ->type_name("KEY=VALUE")
       ->allow_extra_args(false);
   run_command->add_option("--backend", options.backend, "What carries out the run")->check(CLI::IsMember({"simgrid", "threads"}));
+  run_command->add_option("--ranks", options.ranks,
+                          "Which ranks are in traces and CSVs, as in --ranks 0,1,8-15 (default: the first 8)");
+  run_command->add_flag("--trace-per-rank", options.trace_per_rank, "Write traces/rank-N.pt.trace.json instead of one trace.json");
+  run_command->add_flag("--gzip", options.gzip, "Compress the traces");
+  run_command
+      ->add_option("--cfg", options.simgrid, "SimGrid's own tracing, as in --cfg=tracing:yes --cfg=tracing/filename:run.paje")
+      ->type_name("ITEM:VALUE")
+      ->allow_extra_args(false);
   run_command->add_flag("--quiet", options.quiet, "Print neither the table nor progress");
   run_command->add_flag("--json", options.json, "Print summary.json instead of the table");
 

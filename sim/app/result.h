@@ -4,6 +4,7 @@
 #include <string>
 #include <vector>
 
+#include "core/allocator_event.h"
 #include "core/ledger.h"
 #include "core/recorder.h"
 #include "core/scheme.h"
@@ -24,6 +25,7 @@ struct RankResult {
   std::int64_t traffic_bytes = 0, control_bytes = 0;  ///< sent over the whole run
   std::vector<Span> spans;                            ///< recorded ranks only; seconds as above
   std::vector<LedgerEntry> entries;                   ///< recorded ranks only; seconds as above (bind is before 0)
+  std::vector<AllocatorEvent> allocator_history;      ///< recorded ranks only, with an emulated allocator; seconds as above
 };
 
 struct LinkLoad {
@@ -40,6 +42,7 @@ struct SchemeResult {
   int shards = 1;                             ///< ranks that share one copy of what is sharded
   std::int64_t parameters = 0, padding = 0;   ///< charged elements; padding over all units
   std::vector<std::int64_t> unit_parameters;  ///< charged, without padding
+  std::vector<std::string> unit_names;        ///< of a textbook scheme's units, after their modules; empty for others
   std::vector<RankResult> ranks;
   std::vector<float> theta;             ///< fp32, model order, without padding; empty without numerics
   std::vector<cost::PriceNote> notes;   ///< what rank 0 was charged, if the scenario asks for it (simgrid)

@@ -14,6 +14,8 @@
 #include "app/report.h"
 #include "app/table.h"
 #include "formats/csv.h"
+#include "formats/gzip.h"
+#include "formats/memory_snapshot.h"
 #include "formats/npy.h"
 #include "formats/timeline.h"
 #include "formats/trace.h"
@@ -42,47 +44,85 @@ bool is_ours(const fs::path& folder) {
 /// The first thing in an earlier run's folder that no run writes; empty if there is none.
 fs::path foreign_file(const fs::path& folder) {
   const std::set<fs::path> top = {"summary.json", "steps.csv", "scenario.yaml", "table.txt", "report.html"};
-  const std::set<fs::path> inner = {"theta_final.npy", "memory.csv", "collectives.csv", "links.csv", "timeline.csv", "trace.json"};
+  const std::set<fs::path> inner = {
+      "theta_final.npy", "memory.csv", "memory_by_band.csv", "memory_snapshot.pickle", "collectives.csv", "spans.csv",
+      "timeline.csv",    "links.csv",  "trace.json",         "trace.json.gz",          "traces"};
   for (const fs::directory_entry& entry : fs::directory_iterator(folder)) {
     if (top.count(entry.path().filename())) continue;
     if (!entry.is_directory() || entry.is_symlink()) return entry.path();
-    if (!fs::exists(entry.path() / "trace.json")) return entry.path();  // no scheme's folder
-    for (const fs::directory_entry& file : fs::directory_iterator(entry.path()))
+    if (!fs::exists(entry.path() / "links.csv")) return entry.path();  // no scheme's folder
+    for (const fs::directory_entry& file : fs::directory_iterator(entry.path())) {
       if (!inner.count(file.path().filename())) return file.path();
+      if (!file.is_directory()) continue;
+      for (const fs::directory_entry& trace : fs::directory_iterator(file.path()))
+        if (trace.path().string().find(".pt.trace.json") == std::string::npos) return trace.path();
+    }
   }
   return {};
+}
+
+/// Compressed if its name says so.
+void write_trace(const fs::path& path, const formats::TraceFacts& facts, const std::vector<formats::RankTrace>& traces) {
+  write_file(path, [&](std::ostream& out) {
+    if (path.extension() != ".gz") return formats::write_trace(out, facts, traces);
+    formats::GzipStream gzip(out);
+    formats::write_trace(gzip, facts, traces);
+  });
+}
+
+void write_traces(const fs::path& folder, const Scenario& scenario, const SchemeResult& result,
+                  const std::vector<formats::RankTrace>& traces) {
+  const formats::TraceFacts facts{result.scheme, result.world, result.gpu.name, result.gpu.memory_bytes, formats::earliest(traces)};
+  const std::string end = scenario.trace_gzip ? ".json.gz" : ".json";
+  if (!scenario.trace_per_rank) return write_trace(folder / ("trace" + end), facts, traces);
+  fs::create_directory(folder / "traces");  // HolisticTraceAnalysis takes all files of a folder for traces
+  for (const formats::RankTrace& trace : traces)
+    write_trace(folder / "traces" / ("rank-" + std::to_string(trace.rank) + ".pt.trace" + end), facts, {trace});
 }
 
 void write_scheme(const fs::path& folder, const Scenario& scenario, const SchemeResult& result) {
   fs::create_directory(folder);
   if (!result.theta.empty()) formats::write_npy(folder / "theta_final.npy", {std::int64_t(result.theta.size())}, result.theta);
-  const int recorded = std::min(scenario.recorded_ranks, int(result.ranks.size()));
+  std::vector<formats::RankTrace> recorded;
+  for (int r = 0; r < int(result.ranks.size()); ++r) {
+    const RankResult& rank = result.ranks[r];
+    if (scenario.recorded_ranks.has(r)) recorded.push_back({r, rank.spans, rank.entries, rank.step_begin, rank.step_end});
+  }
   write_file(folder / "memory.csv", [&](std::ostream& out) {
     formats::write_memory_header(out);
-    for (int rank = 0; rank < recorded; ++rank) formats::write_memory(out, rank, result.ranks[rank].entries);
+    for (const formats::RankTrace& r : recorded) formats::write_memory(out, r.rank, r.entries);
+  });
+  write_file(folder / "memory_by_band.csv", [&](std::ostream& out) {
+    formats::write_memory_by_band_header(out);
+    for (const formats::RankTrace& r : recorded) formats::write_memory_by_band(out, r.rank, r.entries);
   });
   write_file(folder / "collectives.csv", [&](std::ostream& out) {
     formats::write_collectives_header(out);
-    for (int rank = 0; rank < recorded; ++rank) formats::write_collectives(out, rank, result.ranks[rank].spans);
+    for (const formats::RankTrace& r : recorded) formats::write_collectives(out, r.rank, r.spans, r.step_begin);
   });
+  if (scenario.records_spans)
+    write_file(folder / "spans.csv", [&](std::ostream& out) {
+      formats::write_spans_header(out);
+      for (const formats::RankTrace& r : recorded) formats::write_spans(out, r.rank, r.spans, r.step_begin);
+    });
   write_file(folder / "links.csv", [&](std::ostream& out) {
     formats::write_links_header(out);
     for (const LinkLoad& load : result.links) formats::write_link(out, load.link, load.bytes);
   });
   write_file(folder / "timeline.csv", [&](std::ostream& out) {
     formats::write_timeline_header(out);
-    for (int r = 0; r < recorded; ++r)
-      if (const RankResult& rank = result.ranks[r]; !rank.step_end.empty())
-        formats::write_timeline(out, r, rank.spans, rank.step_begin.back(), rank.step_end.back());
+    for (const formats::RankTrace& r : recorded)
+      if (!r.step_end.empty()) formats::write_timeline(out, r.rank, r.spans, r.step_begin.back(), r.step_end.back());
   });
-  write_file(folder / "trace.json", [&](std::ostream& out) {
-    std::vector<formats::RankTrace> traces;
-    for (int r = 0; r < recorded; ++r) {
-      const RankResult& rank = result.ranks[r];
-      traces.push_back({r, rank.spans, rank.entries, rank.step_begin, rank.step_end});
+  write_file(folder / "memory_snapshot.pickle", [&](std::ostream& out) {
+    std::vector<formats::RankMemory> memories;
+    for (const formats::RankTrace& r : recorded) {
+      const RankResult& rank = result.ranks[r.rank];
+      memories.push_back({r.rank, rank.allocator.emulated ? rank.allocator_history : formats::exact_events(r.entries)});
     }
-    formats::write_trace(out, result.scheme, result.world, traces);
+    formats::write_memory_snapshot(out, result.scheme, result.unit_names, formats::earliest(recorded), memories);
   });
+  write_traces(folder, scenario, result, recorded);
 }
 
 /// A step of the world begins with its first rank and ends with its last.

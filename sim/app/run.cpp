@@ -19,6 +19,7 @@
 #include "app/scenario_model.h"
 #include "backends/simgrid/backend.h"
 #include "backends/threads/backend.h"
+#include "core/band_scheme.h"
 #include "core/error.h"
 #include "numerics/theta.h"
 
@@ -62,10 +63,26 @@ struct Ranks {
     ShardSet shard;
     bool has_closed_forms = true;
     int shards = 1;
+    std::vector<std::string> unit_names;
     int steps = 0;
   };
   std::vector<Own> own;
 };
+
+/// Of each unit the module, or the first and the last: "block3", "embedding to head".
+std::vector<std::string> names_of(const Model& model, const std::vector<Unit>& units) {
+  const auto module_name = [&](int module) {
+    const std::string weight = model.layout(module).empty() ? "" : model.layout(module).front().name;
+    const std::string name = weight.substr(0, weight.find('.'));
+    return name.empty() ? "module " + std::to_string(module) : name;
+  };
+  std::vector<std::string> names;
+  for (const Unit& unit : units) {
+    names.push_back(module_name(unit.first));
+    if (unit.last - unit.first > 1) names.back() += " to " + module_name(unit.last - 1);
+  }
+  return names;
+}
 
 void train(Ranks& ranks, Device& device, Fabric& fabric) {
   const Scenario& scenario = ranks.scenario;
@@ -78,6 +95,7 @@ void train(Ranks& ranks, Device& device, Fabric& fabric) {
   own.reports.resize(scenario.steps), own.begin.resize(scenario.steps), own.end.resize(scenario.steps);
   own.units = scheme->units(), own.shard = scheme->shard(), own.has_closed_forms = scheme->has_closed_forms(),
   own.shards = scheme->mesh().shards.size;
+  if (dynamic_cast<const BandScheme*>(scheme.get())) own.unit_names = names_of(*model, own.units);
   for (int step = 0; step < scenario.steps && ranks.stop.begins(step); ++step) {
     if (scenario.tells_timeline && device.rank() == 0 && step + 1 == scenario.steps) rank.timeline = &own.timeline;
     device.stamp(Lane::compute, own.begin[step]);
@@ -151,6 +169,7 @@ SchemeResult run_on(Backend& backend, const Scenario& scenario, const TrainingSe
   result.steps = ranks.own[0].steps, result.interrupted = result.steps < scenario.steps;
   result.has_closed_forms = ranks.own[0].has_closed_forms;
   result.timeline = ranks.own[0].timeline;
+  result.unit_names = ranks.own[0].unit_names;
   result.shard = ranks.own[0].shard, result.shards = ranks.own[0].shards;
   for (const Unit& unit : ranks.own[0].units) {
     result.unit_parameters.push_back(unit.count.charged());
@@ -159,8 +178,11 @@ SchemeResult run_on(Backend& backend, const Scenario& scenario, const TrainingSe
   }
   double start = std::numeric_limits<double>::infinity();
   for (const Ranks::Own& own : ranks.own) start = std::min(start, own.steps > 0 ? own.begin[0] : 0.0);
-  for (int rank = 0; rank < scenario.world; ++rank)
-    result.ranks.push_back(books_of(backend.device(rank), ranks.own[rank], start, rank < scenario.recorded_ranks, numerics));
+  for (int rank = 0; rank < scenario.world; ++rank) {
+    result.ranks.push_back(books_of(backend.device(rank), ranks.own[rank], start, scenario.recorded_ranks.has(rank), numerics));
+    result.ranks.back().allocator_history = backend.allocator_history(rank);
+    for (AllocatorEvent& event : result.ranks.back().allocator_history) event.seconds -= start;
+  }
   if (!numerics) return result;
   std::vector<std::vector<ThetaPiece>> pieces;
   for (Ranks::Own& own : ranks.own) pieces.push_back(std::move(own.theta));
@@ -182,7 +204,7 @@ SchemeResult run_on_simgrid(const Scenario& scenario, const TrainingSet& set, co
   settings.fidelity = scenario.fabric, settings.latency = scenario.latency;
   settings.collectives = scenario.collectives, settings.seed = scenario.seed;
   settings.platform = scenario.platform, settings.prices = scenario.prices, settings.memory = scenario.memory;
-  settings.messages = messages;
+  settings.messages = messages, settings.tracing = scenario.simgrid_tracing;
   cost::PriceNotes notes;
   if (scenario.notes_prices) settings.notes = &notes;
   SimgridBackend backend(settings);

@@ -10,6 +10,7 @@
 #include "app/scenario_model.h"
 #include "app/scenario_parts.h"
 #include "app/scenario_platform.h"
+#include "app/scenario_record.h"
 #include "app/scenario_schemes.h"
 
 namespace shardsim {
@@ -46,7 +47,6 @@ Scenario read_scenario(const fs::path& file, const std::vector<std::string>& ove
   scenario.file = file;
   scenario.text = yaml_text(tree);
   std::vector<std::string>& defaults = scenario.defaults_used;
-  std::vector<std::string> unmentioned;  // defaults that change no figure
   const Fields root(tree,
                     {"name",
                      "schemes",
@@ -114,10 +114,7 @@ Scenario read_scenario(const fs::path& file, const std::vector<std::string>& ove
     if (!(scenario.patience >= 0.1 && scenario.patience <= 1e6))
       refuse(*node, quoted(node->text) + " is out of range; write 0.1s or more");
   }
-  if (const YamlNode* node = root.find("record")) {
-    const Fields record(*node, {"ranks"}, unmentioned);
-    scenario.recorded_ranks = int(record.integer_or("ranks", scenario.recorded_ranks, 1, 1 << 20));
-  }
+  read_record(root, scenario);
   if (const YamlNode* node = root.find("prices")) scenario.prices = read_prices(*node, scenario);
   read_expectations(root, scenario, registry);
   return scenario;

@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "backends/simgrid/fidelity.h"
+#include "core/rank_set.h"
 #include "core/registry.h"
 #include "core/scheme.h"
 #include "cost/collective.h"
@@ -81,7 +82,11 @@ struct Scenario {
   cost::Prices prices;                                     ///< what is said about the GPUs over the platform
   double single_gpu_seconds = 0;                           ///< a measured step on one GPU, to compare with; 0: none
   double patience = 120;                                   ///< seconds without anything finished until a scheme is said to hang
-  int recorded_ranks = 8;                                  ///< ranks in traces and CSVs
+  RankSet recorded_ranks = 8;                              ///< ranks in traces and CSVs
+  bool records_spans = false;                              ///< spans.csv is written too
+  bool trace_per_rank = false;                             ///< a trace file per rank instead of one for all
+  bool trace_gzip = false;                                 ///< compressed
+  std::vector<std::string> simgrid_tracing;                ///< SimGrid's own "tracing/...:value", passed through
   std::map<std::string, std::vector<Expectation>> expect;  ///< by label
   bool expect_equal_theta = false;
   std::vector<std::string> defaults_used;  ///< "key: value", for the printout

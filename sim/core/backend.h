@@ -4,8 +4,10 @@
 #include <cstdint>
 #include <functional>
 
+#include "core/allocator_event.h"
 #include "core/device.h"
 #include "core/fabric.h"
+#include "core/rank_set.h"
 
 namespace shardsim {
 
@@ -20,6 +22,8 @@ class Backend {
   virtual void run(int world, const Body&) = 0;
   /// A rank's device, with its books; after run.
   virtual const Device& device(int rank) const = 0;
+  /// What a rank's emulated allocator did, if the rank is recorded; after run.
+  virtual std::vector<AllocatorEvent> allocator_history(int /*rank*/) const { return {}; }
 };
 
 /// What all backends are told.
@@ -27,7 +31,7 @@ struct BackendSettings {
   bool numerics = true;  ///< false: no storage behind tensors, no arithmetic
   bool checks_hazards = true;
   std::atomic<std::uint64_t>* pulse = nullptr;  ///< grows with what the streams finish, for whoever watches from outside
-  int recorded_ranks = 64;  ///< ranks below this keep their spans and ledger entries; the others keep totals and peaks
+  RankSet recorded_ranks = 64;                  ///< they keep their spans and ledger entries; the others keep totals and peaks
 };
 
 }  // namespace shardsim

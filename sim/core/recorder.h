@@ -3,6 +3,8 @@
 #include <cstdint>
 #include <vector>
 
+#include "core/band.h"
+#include "core/mesh.h"
 #include "core/stream.h"
 
 namespace shardsim {
@@ -18,6 +20,12 @@ struct Span {
   Verb verb;
   std::uint8_t op;
   bool control;  ///< norm, overflow flag: counted apart from traffic
+
+  // Collectives only. `verb` says in whose name they were issued, `moves` which collective it is.
+  Verb moves = Verb::all_reduce;
+  Dtype dtype = Dtype::fp32;
+  bool tree = false;  ///< NCCL's trees carry it, not its rings
+  Group group = {};
 };
 
 class Recorder {

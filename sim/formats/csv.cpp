@@ -6,6 +6,10 @@
 #include <cmath>
 #include <ostream>
 
+#include "core/op.h"
+#include "formats/held.h"
+#include "formats/spans.h"
+
 namespace shardsim::formats {
 namespace {
 
@@ -37,7 +41,7 @@ void write_steps(std::ostream& out, const std::string& scheme, const std::vector
         << (step < updates.size() ? (updates[step] == (step ? updates[step - 1] : 0.f) ? "1" : "0") : "") << '\n';
 }
 
-void write_memory_header(std::ostream& out) { out << "rank,seconds,band,unit,cause,bytes,held_in_band,held\n"; }
+void write_memory_header(std::ostream& out) { out << "rank,seconds,band,unit,cause,bytes,held_in_band_bytes,held_bytes\n"; }
 
 void write_memory(std::ostream& out, int rank, const std::vector<LedgerEntry>& entries) {
   std::vector<LedgerEntry> sorted = entries;
@@ -50,19 +54,41 @@ void write_memory(std::ostream& out, int rank, const std::vector<LedgerEntry>& e
   }
 }
 
-void write_collectives_header(std::ostream& out) {
-  out << "rank,stream,verb,unit,begin_seconds,end_seconds,buffer_bytes,sent_bytes,payload\n";
+void write_memory_by_band_header(std::ostream& out) {
+  out << "rank,seconds";
+  for (int band = 0; band < band_count; ++band) out << ',' << name_of(Band(band)) << "_bytes";
+  out << ",total_bytes\n";
 }
 
-void write_collectives(std::ostream& out, int rank, const std::vector<Span>& spans) {
-  std::vector<Span> sorted;
-  std::copy_if(spans.begin(), spans.end(), std::back_inserter(sorted),
-               [](const Span& span) { return span.op == Span::collective; });
-  std::stable_sort(sorted.begin(), sorted.end(), [](const Span& a, const Span& b) { return a.begin < b.begin; });
-  for (const Span& span : sorted)
+void write_memory_by_band(std::ostream& out, int rank, const std::vector<LedgerEntry>& entries) {
+  for (const Held& held : held_over_time(entries)) {
+    out << rank << ',' << number_text(held.seconds);
+    for (const std::int64_t bytes : held.bytes) out << ',' << bytes;
+    out << ',' << held.total << '\n';
+  }
+}
+
+void write_collectives_header(std::ostream& out) {
+  out << "rank,stream,verb,unit,begin_seconds,end_seconds,buffer_bytes,sent_bytes,payload,step,collective,dtype,group,group_size\n";
+}
+
+void write_collectives(std::ostream& out, int rank, const std::vector<Span>& spans, const std::vector<double>& step_begin) {
+  for (const Span& span : in_time_order(spans)) {
+    if (span.op != Span::collective) continue;
     out << rank << ',' << name_of(span.lane) << ',' << name_of(span.verb) << ',' << span.unit << ',' << number_text(span.begin)
         << ',' << number_text(span.end) << ',' << span.size << ',' << span.bytes << ',' << (span.control ? "control" : "data")
-        << '\n';
+        << ',' << step_of(span.begin, step_begin) << ',' << name_of(span.moves) << ',' << name_of(span.dtype) << ','
+        << group_text(span.group) << ',' << span.group.size << '\n';
+  }
+}
+
+void write_spans_header(std::ostream& out) { out << "rank,step,stream,verb,unit,op,begin_seconds,end_seconds\n"; }
+
+void write_spans(std::ostream& out, int rank, const std::vector<Span>& spans, const std::vector<double>& step_begin) {
+  for (const Span& span : in_time_order(spans))
+    out << rank << ',' << step_of(span.begin, step_begin) << ',' << name_of(span.lane) << ',' << name_of(span.verb) << ','
+        << span.unit << ',' << (span.op == Span::collective ? name_of(span.moves) : op_name(span.op)) << ','
+        << number_text(span.begin) << ',' << number_text(span.end) << '\n';
 }
 
 void write_links_header(std::ostream& out) { out << "link,bytes\n"; }

@@ -19,15 +19,25 @@ void write_steps(std::ostream&, const std::string& scheme, const std::vector<dou
                  const std::vector<double>& end, const std::vector<float>& loss_scales = {},
                  const std::vector<float>& updates = {});
 
-/// rank,seconds,band,unit,cause,bytes,held_in_band,held: every allocation (bytes > 0) and release (bytes < 0), in time order, and
-/// what the rank holds after it. Unit -1: no unit.
+/// rank,seconds,band,unit,cause,bytes,held_in_band_bytes,held_bytes: every allocation (bytes > 0) and release (bytes < 0), in time
+/// order, and what the rank holds after it. Unit -1: no unit.
 void write_memory_header(std::ostream&);
 void write_memory(std::ostream&, int rank, const std::vector<LedgerEntry>&);
 
-/// rank,stream,verb,unit,begin_seconds,end_seconds,buffer_bytes,sent_bytes,payload: every collective, in time order; payload is
-/// data or control.
+/// rank,seconds,param_bytes,...,workspace_bytes,total_bytes: what the rank holds, band by band, whenever that changes.
+void write_memory_by_band_header(std::ostream&);
+void write_memory_by_band(std::ostream&, int rank, const std::vector<LedgerEntry>&);
+
+/// rank,stream,verb,unit,begin_seconds,end_seconds,buffer_bytes,sent_bytes,payload,step,collective,dtype,group,group_size: every
+/// collective, in time order. Payload is data or control; `verb` says in whose name it runs, `collective` which one it is; for
+/// step and group see formats/spans.h.
 void write_collectives_header(std::ostream&);
-void write_collectives(std::ostream&, int rank, const std::vector<Span>&);
+void write_collectives(std::ostream&, int rank, const std::vector<Span>&, const std::vector<double>& step_begin);
+
+/// rank,step,stream,verb,unit,op,begin_seconds,end_seconds: every operation and collective, in time order; op is the operation's
+/// name, or the collective's.
+void write_spans_header(std::ostream&);
+void write_spans(std::ostream&, int rank, const std::vector<Span>&, const std::vector<double>& step_begin);
 
 /// link,bytes: what crossed each link in the whole run.
 void write_links_header(std::ostream&);

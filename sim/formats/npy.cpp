@@ -2,6 +2,7 @@
 #include "formats/npy.h"
 
 #include <bit>
+#include <cerrno>
 #include <cmath>
 #include <cstring>
 #include <fstream>
@@ -132,12 +133,13 @@ void write_npy(const std::filesystem::path& file, const std::vector<std::int64_t
   // Magic, version and length are 10 bytes; the numbers begin at a multiple of 64, after a line break.
   dict.append((64 - (10 + dict.size() + 1) % 64) % 64, ' ');
   dict += '\n';
+  errno = 0;
   std::ofstream stream(file, std::ios::binary);
   const char head[4] = {1, 0, char(dict.size() & 0xff), char(dict.size() >> 8)};
   stream.write(magic, 6).write(head, 4).write(dict.data(), std::streamsize(dict.size()));
   stream.write(reinterpret_cast<const char*>(values.data()), std::streamsize(values.size() * 4));
   stream.close();
-  if (!stream) refuse(file, "cannot be written; is the disk full or the folder write-protected?");
+  if (!stream) refuse(file, std::string("cannot be written: ") + (errno ? std::strerror(errno) : "the disk may be full"));
 }
 
 }  // namespace shardsim::formats

@@ -4,15 +4,24 @@
 #include <algorithm>
 #include <cmath>
 #include <cstdio>
+#include <map>
 #include <nlohmann/json.hpp>
 #include <ostream>
+#include <set>
 
 #include "core/op.h"
+#include "formats/held.h"
+#include "formats/spans.h"
 
 namespace shardsim::formats {
 namespace {
 
-constexpr int step_row = lane_count;  // the thread after the streams
+constexpr int step_row = 0;                // the thread that no stream has
+constexpr int first_gpu_sorted = 1 << 24;  // the profiler's sort index of GPU 0: behind all processes of the host
+
+std::string quoted(const std::string& text) {
+  return nlohmann::json(text).dump(-1, ' ', true, nlohmann::json::error_handler_t::replace);
+}
 
 class Writer {
  public:
@@ -21,32 +30,41 @@ class Writer {
   long long nanoseconds(double seconds) const { return std::llround((seconds - origin_) * 1e9); }
 
   void metadata(int rank, const char* what, int row, const std::string& args) {
-    begin();
-    out_ << R"({"ph": "M", "name": ")" << what << R"(", "pid": )" << rank << R"(, "tid": )" << row << R"(, "ts": 0, "args": {)"
-         << args << "}}";
+    event("M", what, rank, row, 0);
+    out_ << R"(, "args": {)" << args << "}}";
   }
 
   /// Rounded at both ends, so that slices which follow one another still do.
   void slice(int rank, int row, const std::string& name, const char* category, long long begin_ns, long long end_ns,
              const std::string& args) {
-    begin();
-    out_ << R"({"ph": "X", "cat": ")" << category << R"(", "name": ")" << name << R"(", "pid": )" << rank << R"(, "tid": )" << row
-         << R"(, "ts": )" << microseconds(begin_ns) << R"(, "dur": )" << microseconds(end_ns - begin_ns) << R"(, "args": {)" << args
-         << "}}";
+    event("X", name, rank, row, begin_ns);
+    out_ << R"(, "cat": ")" << category << R"(", "dur": )" << microseconds(end_ns - begin_ns) << R"(, "args": {)" << args << "}}";
   }
 
-  void counter(int rank, long long at_ns, const std::int64_t (&held)[band_count]) {
-    begin();
-    out_ << R"({"ph": "C", "name": "memory by band", "pid": )" << rank << R"(, "tid": 0, "ts": )" << microseconds(at_ns)
-         << R"(, "args": {)";
+  /// From the slice that begins at `from` to the one that begins at `to`.
+  void flow(int rank, int from_row, long long from_ns, int to_row, long long to_ns) {
+    const std::string rest = R"(, "cat": "gather_to_use", "id": )" + std::to_string(++flows_);
+    event("s", "gather to first use", rank, from_row, from_ns);
+    out_ << rest << '}';
+    event("f", "gather to first use", rank, to_row, to_ns);
+    out_ << rest << R"(, "bp": "e"})";
+  }
+
+  void counters(int rank, const Held& held) {
+    const long long at = nanoseconds(held.seconds);
+    event("C", "memory by band (bytes)", rank, step_row, at);
+    out_ << R"(, "args": {)";
     for (int band = 0; band < band_count; ++band)
-      out_ << (band ? ", " : "") << '"' << name_of(Band(band)) << R"(": )" << held[band];
+      out_ << (band ? ", " : "") << '"' << name_of(Band(band)) << R"(": )" << held.bytes[band];
     out_ << "}}";
+    event("C", "memory (bytes)", rank, step_row, at);
+    out_ << R"(, "args": {"total": )" << held.total << "}}";
   }
 
  private:
-  void begin() {
-    out_ << (first_ ? "\n" : ",\n");
+  void event(const char* phase, const std::string& name, int rank, int row, long long at_ns) {
+    out_ << (first_ ? "\n" : ",\n") << R"({"ph": ")" << phase << R"(", "name": ")" << name << R"(", "pid": )" << rank
+         << R"(, "tid": )" << row << R"(, "ts": )" << microseconds(at_ns);
     first_ = false;
   }
   static std::string microseconds(long long ns) {
@@ -57,43 +75,110 @@ class Writer {
 
   std::ostream& out_;
   double origin_;
+  long long flows_ = 0;
   bool first_ = true;
 };
 
-std::string quoted(const std::string& text) {
-  return nlohmann::json(text).dump(-1, ' ', true, nlohmann::json::error_handler_t::replace);
+// ---- collectives, in PyTorch's and NCCL's words
+
+/// NCCL builds a kernel per collective, operation and type, named RING_LL whatever protocol it then runs; all-reduces have one of
+/// their own for trees. Source: NCCL 2.19 and later, src/device/generate.py.
+std::string kernel_name(const Span& span) {
+  constexpr const char* types[] = {"f32", "bf16", "f16", "i64", "u8"};
+  const std::string type = types[unsigned(span.dtype)];
+  const std::string what = span.moves == Verb::all_gather       ? "AllGather"
+                           : span.moves == Verb::reduce_scatter ? "ReduceScatter_Sum_" + type
+                                                                : "AllReduce_Sum_" + type;
+  return "ncclDevKernel_" + what + (span.tree ? "_TREE_LL" : "_RING_LL") + "(ncclDevKernelArgsStorage<4096ul>)";
 }
+
+/// As PyTorch's process groups record them.
+const char* collective_name(Verb moves) {
+  return moves == Verb::all_gather ? "_allgather_base" : moves == Verb::reduce_scatter ? "_reduce_scatter_base" : "allreduce";
+}
+
+const char* type_name(Dtype type) {
+  constexpr const char* names[] = {"Float", "BFloat16", "Half", "Long", "Byte"};
+  return names[unsigned(type)];
+}
+
+std::string group_name(const Group& group, int world) { return group.size == world ? "0" : group_text(group); }
+
+const char* group_description(const Group& group, int world) {
+  return group.size == world ? "default_pg" : group.stride == 1 ? "mesh_shard" : "mesh_replicate";
+}
+
+std::string ranks_text(const Group& group, int most) {
+  const int shown = group.size > most ? most - 1 : group.size;
+  std::string text = "[" + std::to_string(group.first);
+  for (int member = 1; member < shown; ++member) text += ", " + std::to_string(group.rank(member));
+  if (shown < group.size) text += ", ..., " + std::to_string(group.rank(group.size - 1));
+  return text + "]";
+}
+
+std::string collective_args(const Span& span, int world, int sequence) {
+  const std::int64_t whole = span.size / bytes_of(span.dtype), part = whole / span.group.size;
+  const auto number = [](const char* key, std::int64_t value) {
+    return R"(, ")" + std::string(key) + R"(": )" + std::to_string(value);
+  };
+  const auto text = [](const char* key, const std::string& value) { return R"(, ")" + std::string(key) + R"(": ")" + value + '"'; };
+  constexpr int most = 30;  // as in the profiler, which leaves out ranks of larger groups
+  return text("Collective name", collective_name(span.moves)) +
+         number("In msg nelems", span.moves == Verb::all_gather ? part : whole) +
+         number("Out msg nelems", span.moves == Verb::reduce_scatter ? part : whole) + number("Group size", span.group.size) +
+         text("dtype", type_name(span.dtype)) + text("Process Group Name", group_name(span.group, world)) +
+         text("Process Group Description", group_description(span.group, world)) +
+         text("Process Group Ranks", ranks_text(span.group, most)) + number("Seq", sequence) + number("buffer_bytes", span.size) +
+         number("sent_bytes", span.bytes) + (span.control ? R"(, "payload": "control")" : "");
+}
+
+// ---- a rank
 
 void write_names(Writer& writer, const RankTrace& trace) {
   const std::string rank = std::to_string(trace.rank);
   writer.metadata(trace.rank, "process_name", 0, R"("name": "rank )" + rank + '"');
   writer.metadata(trace.rank, "process_labels", 0, R"("labels": "GPU )" + rank + '"');
-  writer.metadata(trace.rank, "process_sort_index", 0, R"("sort_index": )" + rank);
-  for (int row = 0; row <= step_row; ++row) {
-    const std::string name = row == step_row ? "steps" : "stream " + std::to_string(row) + " (" + name_of(Lane(row)) + ")";
-    writer.metadata(trace.rank, "thread_name", row, R"("name": ")" + name + '"');
-    // Steps on top.
-    writer.metadata(trace.rank, "thread_sort_index", row, R"("sort_index": )" + std::to_string(row == step_row ? -1 : row));
+  writer.metadata(trace.rank, "process_sort_index", 0, R"("sort_index": )" + std::to_string(first_gpu_sorted + trace.rank));
+  writer.metadata(trace.rank, "thread_name", step_row, R"("name": "steps")");
+  writer.metadata(trace.rank, "thread_sort_index", step_row, R"("sort_index": 0)");
+  std::set<Lane> used;
+  for (const Span& span : trace.spans) used.insert(span.lane);
+  for (const Lane lane : used) {
+    const std::string number = std::to_string(stream_number(lane));
+    writer.metadata(trace.rank, "thread_name", stream_number(lane), R"("name": "stream )" + number + " " + name_of(lane) + '"');
+    writer.metadata(trace.rank, "thread_sort_index", stream_number(lane), R"("sort_index": )" + number);
   }
 }
 
-std::string name_of_slice(const Span& span) {
+std::string name_of_op(const Span& span) {
   const std::string unit = span.unit < 0 ? "" : " u" + std::to_string(span.unit);
-  // "nccl" is how trace tools tell communication from computation.
-  if (span.op == Span::collective) return std::string("nccl:") + name_of(span.verb) + (span.control ? " (control)" : "") + unit;
   return std::string(name_of(span.verb)) + unit + ": " + op_name(span.op);
 }
 
+bool is_memset(const Span& span) { return span.op != Span::collective && op_name(span.op) == std::string("fill"); }
+
 void write_slices(Writer& writer, const RankTrace& trace, int world) {
-  std::vector<Span> spans = trace.spans;
-  std::stable_sort(spans.begin(), spans.end(), [](const Span& a, const Span& b) { return a.begin < b.begin; });
+  std::map<std::pair<std::string, Lane>, int> sequences;  // of each communicator
+  std::map<int, const Span*> gathered;                    // by unit, and not used yet
+  const std::vector<Span> spans = in_time_order(trace.spans);
   for (const Span& span : spans) {
-    std::string args = R"("stream": )" + std::to_string(unsigned(span.lane)) + R"(, "unit": )" + std::to_string(span.unit);
-    if (span.op == Span::collective)
-      args += std::string(R"(, "Collective name": ")") + name_of(span.verb) + R"(", "Group size": )" + std::to_string(world) +
-              R"(, "buffer_bytes": )" + std::to_string(span.size) + R"(, "sent_bytes": )" + std::to_string(span.bytes);
-    writer.slice(trace.rank, int(span.lane), name_of_slice(span), "kernel", writer.nanoseconds(span.begin),
-                 writer.nanoseconds(span.end), args);
+    const int row = stream_number(span.lane);
+    const long long begin = writer.nanoseconds(span.begin);
+    const bool moves = span.op == Span::collective;
+    std::string args = R"("device": )" + std::to_string(trace.rank) + R"(, "context": 1, "stream": )" + std::to_string(row) +
+                       R"(, "step": )" + std::to_string(step_of(span.begin, trace.step_begin)) + R"(, "verb": ")" +
+                       name_of(span.verb) + R"(", "unit": )" + std::to_string(span.unit);
+    if (moves) args += collective_args(span, world, sequences[{group_text(span.group), span.lane}]++);
+    writer.slice(trace.rank, row,
+                 moves             ? kernel_name(span)
+                 : is_memset(span) ? "Memset (Device)"
+                                   : name_of_op(span),
+                 is_memset(span) ? "gpu_memset" : "kernel", begin, writer.nanoseconds(span.end), args);
+    if (moves && span.moves == Verb::all_gather && !span.control) gathered[span.unit] = &span;
+    const auto waiting = moves ? gathered.end() : gathered.find(span.unit);
+    if (waiting == gathered.end() || span.begin < waiting->second->end) continue;
+    writer.flow(trace.rank, stream_number(waiting->second->lane), writer.nanoseconds(waiting->second->begin), row, begin);
+    gathered.erase(waiting);
   }
   long long end = 0;
   for (std::size_t step = 0; step < trace.step_end.size(); ++step) {
@@ -104,34 +189,50 @@ void write_slices(Writer& writer, const RankTrace& trace, int world) {
   }
 }
 
-void write_memory_counter(Writer& writer, const RankTrace& trace) {
-  std::vector<LedgerEntry> entries = trace.entries;
-  std::stable_sort(entries.begin(), entries.end(), [](const auto& a, const auto& b) { return a.seconds < b.seconds; });
-  std::int64_t held[band_count] = {};
-  for (std::size_t i = 0; i < entries.size(); ++i) {
-    held[unsigned(entries[i].band)] += entries[i].bytes;
-    const long long at = writer.nanoseconds(entries[i].seconds);
-    // A viewer shows the last sample of an instant; the others would only be bytes in the file.
-    if (i + 1 == entries.size() || writer.nanoseconds(entries[i + 1].seconds) != at) writer.counter(trace.rank, at, held);
-  }
+// ---- the top
+
+std::string process_groups(const std::vector<RankTrace>& traces, int world) {
+  std::map<std::string, Group> groups{{"0", {0, 1, world, 0}}};
+  for (const RankTrace& trace : traces)
+    for (const Span& span : trace.spans)
+      if (span.op == Span::collective) groups.emplace(group_name(span.group, world), span.group);
+  std::string list;
+  for (const auto& [name, group] : groups)
+    list += (list.empty() ? "" : ", ") + (R"({"pg_name": ")" + name + R"(", "pg_desc": ")") + group_description(group, world) +
+            R"(", "backend_config": "cuda:nccl", "pg_size": )" + std::to_string(group.size) + R"(, "ranks": )" +
+            ranks_text(group, group.size) + "}";
+  return R"("pg_count": )" + std::to_string(groups.size()) + R"(, "pg_config": [)" + list + "]";
+}
+
+void write_head(std::ostream& out, const TraceFacts& facts, const std::vector<RankTrace>& traces) {
+  out << R"({"schemaVersion": 1, "displayTimeUnit": "ms", "baseTimeNanoseconds": 0, "traceName": )" << quoted(facts.scheme)
+      << R"(, "deviceProperties": [)";
+  for (const RankTrace& trace : traces)
+    out << (&trace == &traces.front() ? "" : ", ") << R"({"id": )" << trace.rank << R"(, "name": )" << quoted(facts.gpu)
+        << R"(, "totalGlobalMem": )" << facts.gpu_memory << '}';
+  out << R"(], "distributedInfo": {"backend": "nccl", "rank": )" << (traces.empty() ? 0 : traces.front().rank)
+      << R"(, "world_size": )" << facts.world << ", " << process_groups(traces, facts.world) << R"(, "nccl_version": "simulated"})";
 }
 
 }  // namespace
 
-void write_trace(std::ostream& out, const std::string& scheme, int world, const std::vector<RankTrace>& traces) {
+double earliest(const std::vector<RankTrace>& traces) {
   double origin = 0;
   for (const RankTrace& trace : traces) {
     for (const Span& span : trace.spans) origin = std::min(origin, span.begin);
     for (const LedgerEntry& entry : trace.entries) origin = std::min(origin, entry.seconds);
   }
-  out << R"({"schemaVersion": 1, "displayTimeUnit": "ms", "traceName": )" << quoted(scheme) << R"(, "deviceProperties": [], )"
-      << R"("distributedInfo": {"backend": "nccl", "rank": )" << (traces.empty() ? 0 : traces.front().rank) << R"(, "world_size": )"
-      << world << R"(}, "traceEvents": [)";
-  Writer writer(out, origin);
+  return origin;
+}
+
+void write_trace(std::ostream& out, const TraceFacts& facts, const std::vector<RankTrace>& traces) {
+  write_head(out, facts, traces);
+  out << R"(, "traceEvents": [)";
+  Writer writer(out, facts.origin);
   for (const RankTrace& trace : traces) {
     write_names(writer, trace);
-    write_slices(writer, trace, world);
-    write_memory_counter(writer, trace);
+    write_slices(writer, trace, facts.world);
+    for (const Held& held : held_over_time(trace.entries)) writer.counters(trace.rank, held);
   }
   out << "\n]}\n";
 }

@@ -1,4 +1,5 @@
-// trace.json: a Chrome trace in the manner of PyTorch's profiler, for Perfetto, chrome://tracing and HolisticTraceAnalysis.
+// trace.json: a Chrome trace with the conventions of PyTorch's profiler (Kineto), for Perfetto, chrome://tracing, TensorBoard and
+// HolisticTraceAnalysis.
 #pragma once
 #include <iosfwd>
 #include <string>
@@ -9,6 +10,15 @@
 
 namespace shardsim::formats {
 
+/// What all traces of a run have in common.
+struct TraceFacts {
+  std::string scheme;
+  int world = 1;
+  std::string gpu;              ///< its name
+  std::int64_t gpu_memory = 0;  ///< bytes; 0: not known
+  double origin = 0;            ///< the instant that is 0 in the file, in seconds: none is earlier
+};
+
 /// One recorded rank; seconds on one clock for all ranks.
 struct RankTrace {
   int rank;
@@ -17,8 +27,16 @@ struct RankTrace {
   const std::vector<double>&step_begin, &step_end;
 };
 
-/// One process per rank, one thread per stream, a row of ProfilerStep annotations and a memory counter by band. Timestamps are in
-/// microseconds from the earliest event on, cut to nanoseconds, and slices of a row never overlap.
-void write_trace(std::ostream&, const std::string& scheme, int world, const std::vector<RankTrace>&);
+/// When the first of them begins, and not after 0: the ranks of a run share an origin, so that their files can be laid together.
+double earliest(const std::vector<RankTrace>&);
+
+/// The number under which a lane appears as a stream; PyTorch's compute stream is 7 in such traces.
+constexpr int stream_number(Lane lane) { return 7 + int(lane); }
+
+/// One process per rank, one thread per stream, a row of ProfilerStep annotations, and memory counters: by band, and in all.
+/// Collectives have NCCL's kernel names and the profiler's arguments; a flow leads from each gather to the first operation that
+/// uses the unit. Timestamps are in microseconds from the origin on, cut to nanoseconds, and slices of a row never
+/// overlap. distributedInfo speaks of the first rank: HolisticTraceAnalysis wants a file per rank.
+void write_trace(std::ostream&, const TraceFacts&, const std::vector<RankTrace>&);
 
 }  // namespace shardsim::formats

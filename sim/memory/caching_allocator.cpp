@@ -15,7 +15,7 @@ std::int64_t up(std::int64_t size, std::int64_t step) { return (size + step - 1)
 
 }  // namespace
 
-bool CachingAllocator::Order::operator()(const Block* a, const Block* b) const {
+bool Order::operator()(const Block* a, const Block* b) const {
   if (a->lane != b->lane) return a->lane < b->lane;
   if (by_size && a->size != b->size) return a->size < b->size;
   return a->address < b->address;
@@ -24,7 +24,7 @@ bool CachingAllocator::Order::operator()(const Block* a, const Block* b) const {
 CachingAllocator::CachingAllocator(const AllocatorOptions& options, Streams& streams, std::int64_t capacity)
     : options_(options), streams_(streams), capacity_(capacity), max_split_(options.max_split_size_mb * MiB) {}
 
-CachingAllocator::Block* CachingAllocator::make_block(const Block& like) {
+Block* CachingAllocator::make_block(const Block& like) {
   if (dropped_.empty()) {
     blocks_.push_back(std::make_unique<Block>(like));
     return blocks_.back().get();
@@ -55,8 +55,9 @@ bool CachingAllocator::splits(const Block& block, std::int64_t size) const {
 
 // ---- malloc
 
-CachingAllocator::Block* CachingAllocator::malloc(std::int64_t bytes, Lane lane, Band band) {
+Block* CachingAllocator::malloc(std::int64_t bytes, Lane lane, Band band, Label label) {
   if (bytes <= 0) return nullptr;
+  band_ = band, label_ = label;
   process_events();
   const std::int64_t size = rounded(bytes);
   const Request request{size, lane, size <= small_size ? &small_ : &large_};
@@ -73,6 +74,9 @@ CachingAllocator::Block* CachingAllocator::malloc(std::int64_t bytes, Lane lane,
   }
   if (!block) {
     at_peak_.out_of_memory = bytes;
+    Block asked;
+    asked.lane = lane, asked.pool = request.pool, asked.band = band, asked.label = label;
+    note(AllocatorEvent::Action::oom, asked, bytes, capacity_ - reserved_.now);
     capacity_ = unlimited;
     block = new_segment(request);
   }
@@ -80,7 +84,7 @@ CachingAllocator::Block* CachingAllocator::malloc(std::int64_t bytes, Lane lane,
 }
 
 /// The smallest cached block of this lane that is large enough.
-CachingAllocator::Block* CachingAllocator::find_free(const Request& request) {
+Block* CachingAllocator::find_free(const Request& request) {
   Pool& pool = *request.pool;
   ++pool.searches;
   Block key;
@@ -102,24 +106,26 @@ CachingAllocator::Block* CachingAllocator::find_free(const Request& request) {
   return block;
 }
 
-CachingAllocator::Block* CachingAllocator::new_segment(const Request& request) {
+Block* CachingAllocator::new_segment(const Request& request) {
   return options_.expandable_segments ? expand(request) : new_from_driver(request);
 }
 
-CachingAllocator::Block* CachingAllocator::new_from_driver(const Request& request) {
+Block* CachingAllocator::new_from_driver(const Request& request) {
   const std::int64_t size = request.pool->is_small     ? small_buffer
                             : request.size < min_large ? large_buffer
                                                        : up(request.size, round_large);
   if (size > capacity_ - reserved_.now) return nullptr;
   Block block;
   block.address = next_address_, block.size = size, block.pool = request.pool, block.lane = request.lane;
+  block.band = band_, block.label = label_;
+  note(AllocatorEvent::Action::segment_alloc, block, size);
   next_address_ += size;
   segments_.add(1);
   reserved_.add(size);
   return make_block(block);
 }
 
-CachingAllocator::Block* CachingAllocator::hand_out(Block* block, const Request& request, std::int64_t bytes, Band band) {
+Block* CachingAllocator::hand_out(Block* block, const Request& request, std::int64_t bytes, Band band) {
   if (splits(*block, request.size)) {
     Block* rest = make_block(*block);
     rest->address += request.size, rest->size -= request.size;
@@ -128,7 +134,8 @@ CachingAllocator::Block* CachingAllocator::hand_out(Block* block, const Request&
     block->next = rest, block->size = request.size;
     cache(rest);
   }
-  block->allocated = true, block->requested = bytes, block->band = band;
+  block->allocated = true, block->requested = bytes, block->band = band, block->label = label_;
+  note(AllocatorEvent::Action::alloc, *block, bytes, block->size);
   requested_.add(bytes), allocated_.add(block->size), active_.add(block->size);
   active_in_[unsigned(block->lane)][block->pool->is_small].add(block->size);
   bands_[unsigned(band)] += block->size;
@@ -144,6 +151,12 @@ void CachingAllocator::note_peak() {
   at_peak_.cached = reserved_.now - active_.now;
 }
 
+void CachingAllocator::note(AllocatorEvent::Action action, const Block& block, std::int64_t size, std::int64_t held) {
+  if (history_)
+    history_->push_back(
+        {0, block.address, size, held, block.label.unit, action, block.lane, block.band, block.label.verb, block.pool->is_small});
+}
+
 // ---- free
 
 void CachingAllocator::record_stream(Block* block, Lane lane) {
@@ -152,6 +165,7 @@ void CachingAllocator::record_stream(Block* block, Lane lane) {
 
 void CachingAllocator::free(Block* block) {
   if (!block) return;
+  note(AllocatorEvent::Action::free_requested, *block, block->requested, block->size);
   block->allocated = false;
   allocated_.add(-block->size);
   bands_[unsigned(block->band)] -= block->size;
@@ -178,6 +192,7 @@ void CachingAllocator::process_events() {
 }
 
 void CachingAllocator::free_block(Block* block) {
+  note(AllocatorEvent::Action::free_completed, *block, block->requested, block->size);
   requested_.add(-block->requested), active_.add(-block->size);
   active_in_[unsigned(block->lane)][block->pool->is_small].add(-block->size);
   merge(block, block->previous);
@@ -211,6 +226,7 @@ void CachingAllocator::cache(Block* block) {
 /// Gives a whole cached segment back to the driver.
 void CachingAllocator::release(Block* block) {
   block->pool->free.erase(block);
+  note(AllocatorEvent::Action::segment_free, *block, block->size);
   reserved_.add(-block->size);
   segments_.add(-1);
   drop(block);

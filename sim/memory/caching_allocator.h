@@ -8,23 +8,24 @@
 #include <cstdint>
 #include <deque>
 #include <memory>
-#include <set>
 #include <vector>
 
+#include "core/allocator_event.h"
 #include "core/ledger.h"
-#include "core/stream.h"
+#include "memory/block.h"
 #include "memory/settings.h"
 
 namespace shardsim::memory {
 
 class CachingAllocator {
  public:
-  static constexpr std::int64_t min_block = 512;          ///< sizes are multiples of it
-  static constexpr std::int64_t small_size = MiB;         ///< requests up to this come from the small pool
-  static constexpr std::int64_t small_buffer = 2 * MiB;   ///< the small pool's segments
-  static constexpr std::int64_t large_buffer = 20 * MiB;  ///< the large pool's segments, for requests below min_large
-  static constexpr std::int64_t min_large = 10 * MiB;     ///< requests from this size on get a segment of their own size,
-  static constexpr std::int64_t round_large = 2 * MiB;    ///< in multiples of this
+  using Block = memory::Block;
+  static constexpr std::int64_t min_block = 512;   ///< sizes are multiples of it
+  static constexpr std::int64_t small_size = MiB;  ///< requests up to this come from the small pool
+  static constexpr std::int64_t small_buffer = Pool::small_page;
+  static constexpr std::int64_t large_buffer = Pool::large_page;  ///< for requests below min_large
+  static constexpr std::int64_t min_large = 10 * MiB;             ///< requests from this size on get a segment of their own size,
+  static constexpr std::int64_t round_large = 2 * MiB;            ///< in multiples of this
 
   /// The streams' clocks, as the allocator asks about them.
   class Streams {
@@ -38,34 +39,6 @@ class CachingAllocator {
     ~Streams() = default;
   };
 
-  struct Pool;
-  struct Block {
-    std::int64_t address = 0, size = 0;  ///< bytes
-    std::int64_t requested = 0;
-    Pool* pool = nullptr;
-    Block *previous = nullptr, *next = nullptr;  ///< neighbours in the segment
-    Lane lane = Lane::compute;                   ///< whose cache it belongs to
-    Band band = Band::workspace;
-    bool allocated = false;
-    bool mapped = true;       ///< false: address space of an expandable segment without memory behind it
-    bool expandable = false;  ///< of an expandable segment
-    unsigned used_on = 0;     ///< other lanes, a bit each
-    int events = 0;           ///< uses on other lanes that are not over
-    std::uint64_t since = 0;  ///< the pool's searches when it was freed
-    bool is_split() const { return previous || next; }
-  };
-  /// By lane, then by address; with `by_size` by size in between: the first that is large enough is the best fit.
-  struct Order {
-    bool by_size;
-    bool operator()(const Block* a, const Block* b) const;
-  };
-  struct Pool {
-    explicit Pool(bool small) : is_small(small) {}
-    bool is_small;
-    std::uint64_t searches = 0;
-    std::set<Block*, Order> free{Order{true}}, unmapped{Order{false}};
-    std::int64_t page() const { return is_small ? small_buffer : large_buffer; }
-  };
   struct Stat {
     std::int64_t now = 0, peak = 0;
     void add(std::int64_t n) {
@@ -81,7 +54,7 @@ class CachingAllocator {
 
   /// A block for `lane`; null for no bytes. Where there is no room even without the cache, out_of_memory is noted once, and from
   /// then on there is room for everything.
-  Block* malloc(std::int64_t bytes, Lane, Band);
+  Block* malloc(std::int64_t bytes, Lane, Band, Label = {});
   /// The block is in use on this lane too: its free waits for what is enqueued there by then.
   void record_stream(Block*, Lane);
   void free(Block*);
@@ -91,6 +64,9 @@ class CachingAllocator {
   void limit(std::int64_t capacity) {
     if (at_peak_.out_of_memory == 0) capacity_ = capacity;
   }
+
+  /// What happens from now on, undated; null: it is not kept.
+  void keep_history(std::vector<AllocatorEvent>* history) { history_ = history; }
 
   const Stat& requested() const { return requested_; }  ///< what was asked for
   const Stat& allocated() const { return allocated_; }  ///< blocks handed out: PyTorch's memory_allocated
@@ -120,6 +96,7 @@ class CachingAllocator {
   bool release_oversize(const Request&);
   void collect_garbage();
   void note_peak();
+  void note(AllocatorEvent::Action, const Block&, std::int64_t size, std::int64_t held = 0);
 
   // Expandable segments: address space first, memory page by page.
   Block* expand(const Request&);
@@ -142,6 +119,9 @@ class CachingAllocator {
   std::array<std::array<Stat, 2>, lane_count> active_in_;  // by lane and pool
   std::array<std::int64_t, band_count> bands_{};           // of allocated blocks
   AllocatorBooks at_peak_;
+  std::vector<AllocatorEvent>* history_ = nullptr;
+  Band band_ = Band::workspace;  // of the request at hand, as is the label
+  Label label_;
 };
 
 }  // namespace shardsim::memory

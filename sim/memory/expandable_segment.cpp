@@ -7,12 +7,12 @@
 namespace shardsim::memory {
 namespace {
 
-bool is_usable(const CachingAllocator::Block* block) { return block && !block->allocated && block->events == 0; }
+bool is_usable(const Block* block) { return block && !block->allocated && block->events == 0; }
 
 }  // namespace
 
 /// A run of free and unmapped blocks of this lane with room for the request: the first of them.
-CachingAllocator::Block* CachingAllocator::address_space(const Request& request) {
+Block* CachingAllocator::address_space(const Request& request) {
   Pool& pool = *request.pool;
   Block key;
   key.lane = request.lane, key.address = -1;
@@ -36,7 +36,7 @@ CachingAllocator::Block* CachingAllocator::address_space(const Request& request)
   return made;
 }
 
-CachingAllocator::Block* CachingAllocator::expand(const Request& request) {
+Block* CachingAllocator::expand(const Request& request) {
   Block* block = address_space(request);
   if (!block->mapped && !map(block, std::min(block->size, request.size))) return nullptr;
   while (block->size < request.size) {  // free, and unmapped behind it
@@ -56,7 +56,8 @@ bool CachingAllocator::map(Block* block, std::int64_t size) {
   size = (size + page - 1) / page * page;
   if (size > capacity_ - reserved_.now) return false;
   pool.unmapped.erase(block);
-  block->mapped = true;
+  block->mapped = true, block->band = band_, block->label = label_;
+  note(AllocatorEvent::Action::segment_map, *block, size);
   if (size < block->size) {
     Block* rest = make_block(*block);
     rest->mapped = false;
@@ -98,6 +99,7 @@ void CachingAllocator::unmap(Block* block) {
     cache(after);
   }
   block->address = first, block->size = last - first, block->mapped = false;
+  note(AllocatorEvent::Action::segment_unmap, *block, block->size);
   reserved_.add(-block->size);
   merge(block, block->previous);
   merge(block, block->next);

@@ -23,7 +23,7 @@ json trace_of(const std::vector<Recorded>& ranks) {
   for (std::size_t r = 0; r < ranks.size(); ++r)
     traces.push_back({int(r), ranks[r].spans, ranks[r].entries, ranks[r].begin, ranks[r].end});
   std::ostringstream out;
-  formats::write_trace(out, "ze\"ro", 8, traces);
+  formats::write_trace(out, {"ze\"ro", 8, "h100", 80, formats::earliest(traces)}, traces);
   return json::parse(out.str());
 }
 
@@ -38,7 +38,8 @@ std::vector<json> events(const json& trace, const std::string& phase) {
 
 TEST_CASE("a trace is in microseconds, with one process per rank and one row per stream") {
   const Span forward{0, 2e-6, 0, 0, 4, Lane::compute, Verb::forward, 0, false};
-  const Span gather{1e-6, 3.5e-6, 70, 80, 5, Lane::gather, Verb::all_gather, Span::collective, false};
+  const Span gather{1e-6,  3.5e-6,           70,          80,    5,           Lane::gather, Verb::all_gather, Span::collective,
+                    false, Verb::all_gather, Dtype::bf16, false, {0, 1, 8, 0}};
   const json trace = trace_of({{{forward, gather}, {}, {0}, {4e-6}}, {{forward}, {}, {0}, {4e-6}}});
   CHECK(trace["traceName"] == "ze\"ro");
   CHECK(trace["distributedInfo"]["world_size"] == 8);
@@ -46,7 +47,7 @@ TEST_CASE("a trace is in microseconds, with one process per rank and one row per
   REQUIRE(slices.size() == 5);  // three spans, and a step on each of two ranks
   CHECK(slices[0]["name"] == "forward u4: matmul");
   CHECK(slices[0]["dur"] == 2.0);
-  CHECK(slices[1]["name"] == "nccl:all_gather u5");
+  CHECK(slices[1]["name"] == "ncclDevKernel_AllGather_RING_LL(ncclDevKernelArgsStorage<4096ul>)");
   CHECK(slices[1]["ts"] == 1.0);
   CHECK(slices[1]["dur"] == 2.5);
   CHECK(slices[1]["tid"] != slices[0]["tid"]);
@@ -62,19 +63,73 @@ TEST_CASE("what happened before the first step moves the origin, not below zero"
   CHECK(events(trace, "X")[0]["ts"] == 2.0);
 }
 
-TEST_CASE("memory counters give every band after each instant") {
+TEST_CASE("memory counters give every band after each instant, and the most that was held within it") {
   const json trace = trace_of({{{},
                                 {{1e-6, 100, Band::param, Verb::bind, 0},
                                  {1e-6, 20, Band::grad, Verb::backward, 0},
+                                 {2e-6, 50, Band::workspace, Verb::backward, 0},
+                                 {2e-6, -50, Band::workspace, Verb::backward, 0},
                                  {2e-6, -20, Band::grad, Verb::backward, 0}},
                                 {},
                                 {}}});
   const auto counters = events(trace, "C");
-  REQUIRE(counters.size() == 2);
+  REQUIRE(counters.size() == 6);  // by band, and in all
   CHECK(counters[0]["args"]["param"] == 100);
   CHECK(counters[0]["args"]["grad"] == 20);
-  CHECK(counters[1]["args"]["grad"] == 0);
-  CHECK(counters[1]["args"].size() == band_count);
+  CHECK(counters[0]["args"].size() == band_count);
+  CHECK(counters[1]["args"]["total"] == 120);
+  CHECK(counters[3]["args"]["total"] == 170);
+  CHECK(counters[4]["args"]["grad"] == 0);
+  CHECK(counters[5]["args"]["total"] == 100);
+}
+
+TEST_CASE("a collective says what PyTorch's profiler says of one") {
+  const Span reduce{
+      0,           1e-6,  700,         1600, 2, Lane::reduce, Verb::adam, Span::collective, true, Verb::reduce_scatter,
+      Dtype::bf16, false, {1, 4, 2, 0}};
+  const Span tree{
+      1e-6,        2e-6, 700,          800, 2, Lane::reduce, Verb::all_reduce, Span::collective, false, Verb::all_reduce,
+      Dtype::fp32, true, {0, 1, 64, 1}};
+  std::ostringstream out;
+  const std::vector<Span> spans{reduce, tree};
+  formats::write_trace(out, {"zero1", 64, "h100", 80, 0}, {{1, spans, {}, {}, {}}});
+  const json trace = json::parse(out.str());
+  const auto slices = events(trace, "X");
+  CHECK(slices[0]["name"] == "ncclDevKernel_ReduceScatter_Sum_bf16_RING_LL(ncclDevKernelArgsStorage<4096ul>)");
+  const json& args = slices[0]["args"];
+  CHECK(args["Collective name"] == "_reduce_scatter_base");
+  CHECK(args["In msg nelems"] == 800);
+  CHECK(args["Out msg nelems"] == 400);
+  CHECK(args["Group size"] == 2);
+  CHECK(args["dtype"] == "BFloat16");
+  CHECK(args["Process Group Name"] == "1-5 by 4");
+  CHECK(args["Process Group Description"] == "mesh_replicate");
+  CHECK(args["Process Group Ranks"] == "[1, 5]");
+  CHECK(args["payload"] == "control");
+  CHECK(slices[1]["name"] == "ncclDevKernel_AllReduce_Sum_f32_TREE_LL(ncclDevKernelArgsStorage<4096ul>)");
+  CHECK(slices[1]["args"]["Process Group Name"] == "0");
+  const std::string ranks = slices[1]["args"]["Process Group Ranks"];
+  CHECK(ranks.ends_with("27, 28, ..., 63]"));
+  const json& groups = trace["distributedInfo"]["pg_config"];
+  REQUIRE(groups.size() == 2);
+  CHECK(groups[0]["pg_desc"] == "default_pg");
+  CHECK(groups[0]["ranks"].size() == 64);
+  CHECK(groups[1]["ranks"] == json::array({1, 5}));
+}
+
+TEST_CASE("a flow leads from a gather to the first operation on its unit") {
+  const auto op = [](double begin, int unit) {
+    return Span{begin, begin + 1e-6, 0, 0, unit, Lane::compute, Verb::forward, 0, false};
+  };
+  const Span gather{0, 2e-6, 70, 80, 5, Lane::gather, Verb::all_gather, Span::collective, false, Verb::all_gather};
+  const json trace = trace_of({{{gather, op(1e-6, 4), op(3e-6, 5), op(4e-6, 5)}, {}, {}, {}}});
+  const auto starts = events(trace, "s"), ends = events(trace, "f");
+  REQUIRE(starts.size() == 1);
+  REQUIRE(ends.size() == 1);
+  CHECK(starts[0]["id"] == ends[0]["id"]);
+  CHECK(starts[0]["tid"] == formats::stream_number(Lane::gather));
+  CHECK(ends[0]["tid"] == formats::stream_number(Lane::compute));
+  CHECK(ends[0]["ts"] == 3.0);
 }
 
 TEST_CASE("slices of a row never overlap, however short they are") {

@@ -65,6 +65,9 @@ void SimgridBackend::run(int world, const Body& body) {
 
 const Device& SimgridBackend::device(int rank) const { return *run_->devices.at(rank); }
 const Gpu& SimgridBackend::gpu(int rank) const { return run_->platform.gpus.at(rank); }
+std::vector<AllocatorEvent> SimgridBackend::allocator_history(int rank) const {
+  return run_->devices.at(rank)->allocator_history();
+}
 std::map<std::string, double> SimgridBackend::link_bytes() const { return run_->network->link_bytes(); }
 
 std::map<std::string, double> SimgridBackend::metered_link_bytes() const {

@@ -24,6 +24,7 @@ struct SimgridSettings : BackendSettings {
   cost::Prices prices;                ///< laid over the platform's facts
   cost::PriceNotes* notes = nullptr;  ///< receives what rank 0 is charged
   bool meters_links = false;          ///< SimGrid counts the bytes of every link too (slower): for cross-checks
+  std::vector<std::string> tracing;   ///< SimGrid's own settings of its traces, as in "tracing/filename:run.paje"
   int messages = 2;                   ///< the descriptor that receives SimGrid's words about a platform that it refuses
 };
 
@@ -38,6 +39,7 @@ class SimgridBackend final : public Backend {
   void run(int world, const Body&) override;
   const Device& device(int rank) const override;
   const Gpu& gpu(int rank) const;
+  std::vector<AllocatorEvent> allocator_history(int rank) const override;
   /// Bytes that crossed each link.
   std::map<std::string, double> link_bytes() const;
   /// The same by SimGrid's own counters, of the links that carried anything; needs meters_links.

@@ -25,9 +25,9 @@ SimDevice::SimDevice(World& world, int rank, const Gpu& gpu, const BackendSettin
       pulse_(settings.pulse),
       jitter_(jitter),
       semaphore_(simgrid::s4u::Semaphore::create(0)),
-      memory_(*this, memory) {
-  ledger_ = Ledger(rank < settings.recorded_ranks);
-  recorder_ = Recorder(rank < settings.recorded_ranks);
+      memory_(*this, memory, settings.recorded_ranks.has(rank)) {
+  ledger_ = Ledger(settings.recorded_ranks.has(rank));
+  recorder_ = Recorder(settings.recorded_ranks.has(rank));
   for (int lane = 0; lane < lane_count; ++lane) streams_[lane].belong_to(*this, Lane(lane));
 }
 

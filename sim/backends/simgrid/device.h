@@ -48,6 +48,7 @@ class SimDevice final : public Device {
   void catch_up();
   /// All that is enqueued is over. The program's own synchronize does more: the hazard checker hears of it.
   void drain() { do_synchronize(); }
+  const std::vector<AllocatorEvent>& allocator_history() const { return memory_.history(); }
   const Pace& pace() const { return pace_; }
   Pace& pace() { return pace_; }
   /// A collective begins that sends so many bytes in so many seconds on idle links: it takes contention x bytes /

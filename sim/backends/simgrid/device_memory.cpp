@@ -8,10 +8,12 @@
 
 namespace shardsim::simgrid_backend {
 
-DeviceMemory::DeviceMemory(SimDevice& device, const memory::Settings& settings) : device_(device), settings_(settings) {
+DeviceMemory::DeviceMemory(SimDevice& device, const memory::Settings& settings, bool records)
+    : device_(device), settings_(settings) {
   if (!settings.torch) return;
   pools_ = std::make_unique<memory::CachingAllocator>(settings.options, static_cast<Streams&>(*this),
                                                       device.gpu().memory_bytes - outside());
+  if (records) pools_->keep_history(&history_);
   for (int i = 0; i < settings.cublas_workspaces; ++i)
     pools_->malloc(settings.cublas_workspace, Lane::compute, Band::workspace);  // for good
 }
@@ -19,7 +21,13 @@ DeviceMemory::DeviceMemory(SimDevice& device, const memory::Settings& settings) 
 DeviceMemory::Block* DeviceMemory::allocate(Lane lane, Band band, std::int64_t bytes) {
   if (!pools_) return nullptr;
   if (pools_->awaits_events()) device_.catch_up();
-  return pools_->malloc(bytes, lane, band);
+  Block* const block = pools_->malloc(bytes, lane, band, device_.label());
+  date_events();
+  return block;
+}
+
+void DeviceMemory::date_events() {
+  for (const double date = device_.now(); dated_ < history_.size(); ++dated_) history_[dated_].seconds = date;
 }
 
 void DeviceMemory::free(Lane lane, const Storage* storage) {
@@ -27,6 +35,7 @@ void DeviceMemory::free(Lane lane, const Storage* storage) {
   if (found == blocks_.end()) return;
   pools_->record_stream(found->second, lane);
   pools_->free(found->second);
+  date_events();
   blocks_.erase(found);
 }
 

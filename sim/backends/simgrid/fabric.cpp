@@ -110,7 +110,7 @@ std::uint64_t Communicator::issue(const Collective& collective, bool numerics) {
     pending.label = collective.label;
     pending.bytes = collective.bytes();
     pending.count = collective.whole().count().charged();
-    pending.width = bytes_of(collective.whole().dtype());
+    pending.dtype = collective.whole().dtype();
     pending.streams.resize(n);
     pending.arrived_at.resize(n);
     pending.sent.resize(n);
@@ -196,8 +196,11 @@ void Communicator::leave(Pending& pending, int member, double date) {
   const std::int64_t sent = pending.sent[member];
   Stream& stream = *pending.streams[member];
   if (network_.fidelity() != Fidelity::ring) ring_.edge_bytes[member] += double(sent);
+  Group group = ring_.group;
+  group.me = member;
   stream.device().record_span({pending.arrived_at[member], date, sent, pending.bytes, pending.label.unit, lane_, pending.label.verb,
-                               Span::collective, pending.payload == Payload::control});
+                               Span::collective, pending.payload == Payload::control, pending.verb, pending.dtype,
+                               price_.algorithm == cost::Algorithm::tree, group});
   stream.end_collective(date);
 }
 

@@ -49,10 +49,11 @@ struct Pending {
   Verb verb = Verb::all_reduce;
   Payload payload = Payload::data;
   Label label;
-  std::int64_t bytes = 0;             ///< of the whole buffer
-  std::int64_t count = 0, width = 0;  ///< its elements, and the bytes of one
-  std::vector<Collective> members;    ///< in member order; with numerics only
-  std::vector<Stream*> streams;       ///< in member order; null until arrived
+  std::int64_t bytes = 0;  ///< of the whole buffer
+  std::int64_t count = 0;  ///< its elements
+  Dtype dtype = Dtype::fp32;
+  std::vector<Collective> members;  ///< in member order; with numerics only
+  std::vector<Stream*> streams;     ///< in member order; null until arrived
   std::vector<double> arrived_at;
   std::vector<std::int64_t> sent;  ///< by each member: counted from its messages (ring), or the closed form
   int arrived = 0, left = 0;

@@ -99,7 +99,17 @@ Gpu facts_of(const std::string& file, const sg::Host& host, const cost::Prices& 
   }
 }
 
-void start_engine() {
+/// What SimGrid says on stderr before it ends the process is kept for whoever explains that.
+template <class Body>
+void with_messages(const SimgridSettings& settings, Body body) {
+  const int standard_error = dup(STDERR_FILENO);
+  dup2(settings.messages, STDERR_FILENO);
+  body();
+  dup2(standard_error, STDERR_FILENO);
+  close(standard_error);
+}
+
+void start_engine(const SimgridSettings& settings) {
   // One engine per process; it is never destroyed (SimGrid 3.32 cannot be restarted). Actors are small, arithmetic runs outside
   // them.
   std::vector<std::string> words{"shardsim",
@@ -110,6 +120,7 @@ void start_engine() {
                                  "--cfg=network/latency-factor:0",
                                  "--cfg=contexts/stack-size:256",
                                  "--cfg=debug/verbose-exit:0"};
+  for (const std::string& setting : settings.tracing) words.push_back("--cfg=" + setting);
 #ifdef __SANITIZE_ADDRESS__
   // AddressSanitizer does not know the stacks that SimGrid switches between; threads have stacks that it knows.
   words.push_back("--cfg=contexts/factory:thread");
@@ -121,7 +132,7 @@ void start_engine() {
   // SimGrid takes Ctrl-C for itself and would exit at once; whoever had it gets it back.
   struct sigaction interrupt {};
   sigaction(SIGINT, nullptr, &interrupt);
-  new sg::Engine(&count, arguments.data());
+  with_messages(settings, [&] { new sg::Engine(&count, arguments.data()); });
   sigaction(SIGINT, &interrupt, nullptr);
 }
 
@@ -143,19 +154,17 @@ void load(const SimgridSettings& settings, const std::string& text) {
   if (copy < 0 || write(copy, text.data(), text.size()) != ssize_t(text.size()))
     throw ScenarioError(settings.platform.string() + ": no memory for a copy of the platform");
   sg::Engine* engine = sg::Engine::get_instance();
-  const int standard_error = dup(STDERR_FILENO);
-  dup2(settings.messages, STDERR_FILENO);  // what SimGrid says before it ends the process
   std::string words;
-  try {
-    engine->load_platform(copy_prefix + std::to_string(copy));
-    engine->seal_platform();
-    if (settings.meters_links)
-      for (const sg::Link* link : engine->get_all_links()) sg_link_load_track(link);
-  } catch (const std::exception& error) {
-    words = error.what();
-  }
-  dup2(standard_error, STDERR_FILENO);
-  close(standard_error);
+  with_messages(settings, [&] {
+    try {
+      engine->load_platform(copy_prefix + std::to_string(copy));
+      engine->seal_platform();
+      if (settings.meters_links)
+        for (const sg::Link* link : engine->get_all_links()) sg_link_load_track(link);
+    } catch (const std::exception& error) {
+      words = error.what();
+    }
+  });
   close(copy);
   if (!words.empty()) throw ScenarioError(refusal(words, settings.platform));
 }
@@ -174,7 +183,7 @@ Platform load_platform(const SimgridSettings& settings, int world) {
   // Pairs of ends: one per 64 edges of every group; a world has fewer than 3 world + 8 groups of that size.
   const std::size_t ends = 4 + std::size_t(std::ceil(std::sqrt(3.0 * world + 8)));
   const std::string text = wrapped(file, ends);
-  start_engine();
+  start_engine(settings);
   if (settings.meters_links) sg_link_load_plugin_init();
   load(settings, text);
   check_links(file.string());

@@ -72,7 +72,7 @@ class RingMember {
 
   /// Sends the chunk of the member at this distance.
   Message exchange(Message message, int distance) {
-    const std::int64_t bytes = pending_->width * formulas::chunk_elements(n_, member(distance), pending_->count);
+    const std::int64_t bytes = bytes_of(pending_->dtype) * formulas::chunk_elements(n_, member(distance), pending_->count);
     auto* sent = new Message(std::move(message));
     const sg::CommPtr put = right_->put_async(sent, std::uint64_t(bytes));
     ring_.edge_bytes[me_] += double(bytes);

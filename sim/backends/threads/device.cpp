@@ -27,8 +27,8 @@ float* storage_for(Dim count) {
 
 ThreadsDevice::ThreadsDevice(int rank, const BackendSettings& settings, Instant start, Alarm& alarm)
     : Device(rank, settings.checks_hazards), start_(start), numerics_(settings.numerics) {
-  ledger_ = Ledger(rank < settings.recorded_ranks);
-  recorder_ = Recorder(rank < settings.recorded_ranks);
+  ledger_ = Ledger(settings.recorded_ranks.has(rank));
+  recorder_ = Recorder(settings.recorded_ranks.has(rank));
   for (auto& stream : streams_) stream = std::make_unique<Stream>(alarm);
 }
 
@@ -80,9 +80,8 @@ void ThreadsDevice::do_free(Lane lane, Storage* storage) {
 
 // ---- work
 
-void ThreadsDevice::enqueue_span(Lane lane, std::uint8_t op, std::int64_t size, bool control, std::function<std::int64_t()> work) {
-  Span span{0, 0, 0, size, label().unit, lane, label().verb, op, control};
-  enqueue(lane, [this, span, work = std::move(work), &books = books_[unsigned(lane)]]() mutable {
+void ThreadsDevice::enqueue_span(const Span& about, std::function<std::int64_t()> work) {
+  enqueue(about.lane, [this, span = about, work = std::move(work), &books = books_[unsigned(about.lane)]]() mutable {
     span.begin = now();
     span.bytes = work();
     span.end = now();
@@ -91,7 +90,7 @@ void ThreadsDevice::enqueue_span(Lane lane, std::uint8_t op, std::int64_t size, 
 }
 
 void ThreadsDevice::do_launch(Lane lane, const Op& op) {
-  enqueue_span(lane, std::uint8_t(op.index()), 0, false, [this, op] {
+  enqueue_span({0, 0, 0, 0, label().unit, lane, label().verb, std::uint8_t(op.index()), false}, [this, op] {
     if (numerics_) numerics::run(op);
     return std::int64_t(0);
   });

@@ -19,8 +19,8 @@ class ThreadsDevice : public Device {
   ~ThreadsDevice() override;
   double now() const override;
 
-  /// Enqueues `work` as a span of `lane`; it returns the bytes that this rank sent.
-  void enqueue_span(Lane, std::uint8_t op, std::int64_t size, bool control, std::function<std::int64_t()> work);
+  /// Enqueues `work`, which returns the bytes that this rank sent; it begins and ends the span.
+  void enqueue_span(const Span&, std::function<std::int64_t()> work);
   /// What the host thread and a lane's worker wait for; to see whether the run is stuck.
   Waiter& host() { return host_; }
   Waiter& worker(Lane lane) { return stream(lane).waiter(); }

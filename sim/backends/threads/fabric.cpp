@@ -25,11 +25,23 @@ Communicator& Communicators::of(const Group& group, Lane lane) {
 
 void ThreadsFabric::enqueue(const Collective& collective) {
   Communicator& communicator = communicators_.of(collective.group, collective.lane);
-  device_.enqueue_span(collective.lane, Span::collective, collective.bytes(), collective.payload == Payload::control,
-                       [this, collective, &communicator] {
-                         communicator.meet(collective, device_.numerics(), device_.worker(collective.lane), alarm_);
-                         return collective.sent_bytes();
-                       });
+  const Span span{0,
+                  0,
+                  0,
+                  collective.bytes(),
+                  collective.label.unit,
+                  collective.lane,
+                  collective.label.verb,
+                  Span::collective,
+                  collective.payload == Payload::control,
+                  collective.verb,
+                  collective.whole().dtype(),
+                  false,
+                  collective.group};
+  device_.enqueue_span(span, [this, collective, &communicator] {
+    communicator.meet(collective, device_.numerics(), device_.worker(collective.lane), alarm_);
+    return collective.sent_bytes();
+  });
 }
 
 }  // namespace shardsim::threads
