@@ -304,6 +304,9 @@ SchemeResult run_scheme(const Scenario& scenario, const TrainingSet& set, const 
                       std::to_string(int(std::ceil(scenario.patience))) +
                       " s, so its step() hangs; it was ended (patience: in the scenario says how long to wait)");
   if (!end.answered) {
+    if (!scenario.simgrid_tracing.empty())
+      throw ScenarioError("--cfg=" + scenario.simgrid_tracing.front() + ": SimGrid's tracing ended the run with " + end.how +
+                          "; it cannot draw both ways of a split-duplex link: add --cfg=tracing/platform/topology:no");
     if (const std::string text = platform_refusal(end.messages, scenario.platform); !text.empty())
       throw ScenarioError(in_users_words(text, scenario));
     if (end.how == "signal 9") throw std::bad_alloc();  // how the system takes back memory that it has not got

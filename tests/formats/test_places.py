@@ -1,6 +1,7 @@
 """Where results go when things go wrong: a full disk, a place that cannot be written, an interrupt; and SimGrid's own trace."""
 import os
 import pathlib
+import re
 import resource
 import signal
 import subprocess
@@ -9,6 +10,15 @@ import time
 import unittest
 
 import runs
+
+PLAIN_LINKS = """<?xml version="1.0"?>
+<!DOCTYPE platform SYSTEM "https://simgrid.org/simgrid.dtd">
+<platform version="4.1">
+  <cluster id="box" prefix="gpu" suffix="" radical="0-3" speed="1Gf" bw="50GBps" lat="1us" sharing_policy="SHARED">
+    <prop id="gpu" value="h100-sxm"/>
+  </cluster>
+</platform>
+"""
 
 
 class Places(unittest.TestCase):
@@ -26,7 +36,8 @@ class Places(unittest.TestCase):
         return runs.run(self.folder, runs.TEXTBOOK, *options, code=2, preexec_fn=limit)[1]
 
     def test_a_full_disk_is_one_line_and_leaves_nothing(self):
-        for most, options in ((100, ()), (20_000, ()), (60_000, ()), (2_000, ("--gzip", "--set", "numerics=off"))):
+        no_numbers = ("--set", "numerics=off")
+        for most, options in ((60_000, ()), (20_000, no_numbers), (200_000, no_numbers), (30_000, ("--gzip", *no_numbers))):
             said = self.run_limited(most, *options)
             self.assertRegex(said, r"^\S*/out: cannot be written: File too large\n$", most)
             self.assertEqual(self.names(), ["s.yaml"])
@@ -34,7 +45,7 @@ class Places(unittest.TestCase):
     def test_a_full_disk_leaves_the_earlier_results(self):
         out, _ = runs.run(self.folder, runs.TEXTBOOK)
         before = {f: f.read_bytes() for f in out.rglob("*") if f.is_file()}
-        self.run_limited(20_000, "--set", "steps=5")
+        self.run_limited(60_000, "--set", "steps=5")
         self.assertEqual({f: f.read_bytes() for f in out.rglob("*") if f.is_file()}, before)
         self.assertEqual(self.names(), ["out", "s.yaml"])
 
@@ -66,24 +77,28 @@ class Places(unittest.TestCase):
 
     def test_simgrid_writes_its_own_trace_when_asked(self):
         paje = pathlib.Path(self.folder) / "run.paje"
-        options = ("--set", "schemes=[zero3]", "--cfg=tracing:yes", f"--cfg=tracing/filename:{paje}", "--cfg=tracing/uncategorized:yes")
-        out, _ = runs.run(self.folder, runs.TEXTBOOK, *options)
+        platform = pathlib.Path(self.folder) / "gpus.xml"
+        platform.write_text(PLAIN_LINKS, encoding="utf-8")
+        scenario = ("--set", f"platform={platform}", "--set", "schemes=[zero3]")
+        options = ("--cfg=tracing:yes", f"--cfg=tracing/filename:{paje}", "--cfg=tracing/uncategorized:yes",
+                   "--cfg=tracing/platform/topology:no")
+        out, _ = runs.run(self.folder, runs.TEXTBOOK, *scenario, *options)
         text = paje.read_text(encoding="utf-8")
         self.assertIn("%EventDef PajeDefineContainerType", text)
-        variables = [line for line in text.splitlines() if line.startswith("8 ")]  # PajeSetVariable
-        self.assertGreater(len(variables), 100)
-        self.assertIn("HOST", text)
-        # What it looks at does not change.
-        plain = runs.results(out)
-        out, _ = runs.run(self.folder, runs.TEXTBOOK, *options[:2])
-        self.assertEqual(plain, runs.results(out))
+        used, = re.findall(r'^1 (\d+) \d+ bandwidth_used', text, re.MULTILINE)
+        self.assertGreater(len(re.findall(rf"^8 \S+ {used} \d+ [1-9]", text, re.MULTILINE)), 4, "no link carries anything")
+        seen = runs.results(out)  # the trace changes nothing
+        out, _ = runs.run(self.folder, runs.TEXTBOOK, *scenario)
+        self.assertEqual(seen, runs.results(out))
 
     def test_what_simgrid_would_take_beside_tracing_is_refused(self):
         one = ("--set", "schemes=[zero3]")
         for options, words in (((*one, "--cfg=network/model:LV08"), "SimGrid's models are set by shardsim; what may be set is tracing"),
                                (("--cfg=tracing:yes",), "each of 5 schemes would write SimGrid's one file"),
                                ((*one, "--backend", "threads", "--cfg=tracing:yes"), "has no SimGrid"),
-                               ((*one, "--cfg=tracing/nonsense:yes"), "tracing/nonsense")):
+                               ((*one, "--cfg=tracing/nonsense:yes"), "Bad config key: tracing/nonsense"),
+                               ((*one, "--cfg=tracing:yes", "--cfg=tracing/uncategorized:yes", f"--cfg=tracing/filename:{os.devnull}"),
+                                "add --cfg=tracing/platform/topology:no")):
             _, said = runs.run(self.folder, runs.TEXTBOOK, *options, code=2)
             self.assertIn(words, said)
             self.assertEqual(said.count("\n"), 1, said)

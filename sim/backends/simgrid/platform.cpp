@@ -99,14 +99,27 @@ Gpu facts_of(const std::string& file, const sg::Host& host, const cost::Prices& 
   }
 }
 
-/// What SimGrid says on stderr before it ends the process is kept for whoever explains that.
+/// What SimGrid says on stderr before it ends the process is kept for whoever explains that; what it throws is returned.
 template <class Body>
-void with_messages(const SimgridSettings& settings, Body body) {
+std::string words_of(const SimgridSettings& settings, Body body) {
   const int standard_error = dup(STDERR_FILENO);
   dup2(settings.messages, STDERR_FILENO);
-  body();
+  std::string words;
+  try {
+    body();
+  } catch (const std::exception& error) {
+    words = error.what();
+  }
   dup2(standard_error, STDERR_FILENO);
   close(standard_error);
+  return words;
+}
+
+[[noreturn]] void refuse_tracing(const SimgridSettings& settings, const std::string& words) {
+  if (settings.tracing.empty()) throw std::runtime_error(words);
+  throw ScenarioError("--cfg=" + settings.tracing.front() +
+                      ": SimGrid's tracing refuses this: " + words.substr(0, words.find('\n')) +
+                      (words.find("config") < words.size() ? "" : "; try --cfg=tracing/platform/topology:no"));
 }
 
 void start_engine(const SimgridSettings& settings) {
@@ -132,8 +145,9 @@ void start_engine(const SimgridSettings& settings) {
   // SimGrid takes Ctrl-C for itself and would exit at once; whoever had it gets it back.
   struct sigaction interrupt {};
   sigaction(SIGINT, nullptr, &interrupt);
-  with_messages(settings, [&] { new sg::Engine(&count, arguments.data()); });
+  const std::string said = words_of(settings, [&] { new sg::Engine(&count, arguments.data()); });
   sigaction(SIGINT, &interrupt, nullptr);
+  if (!said.empty()) refuse_tracing(settings, said);
 }
 
 /// What SimGrid would take without a word and stumble over later.
@@ -154,18 +168,14 @@ void load(const SimgridSettings& settings, const std::string& text) {
   if (copy < 0 || write(copy, text.data(), text.size()) != ssize_t(text.size()))
     throw ScenarioError(settings.platform.string() + ": no memory for a copy of the platform");
   sg::Engine* engine = sg::Engine::get_instance();
-  std::string words;
-  with_messages(settings, [&] {
-    try {
-      engine->load_platform(copy_prefix + std::to_string(copy));
-      engine->seal_platform();
-      if (settings.meters_links)
-        for (const sg::Link* link : engine->get_all_links()) sg_link_load_track(link);
-    } catch (const std::exception& error) {
-      words = error.what();
-    }
+  const std::string words = words_of(settings, [&] {
+    engine->load_platform(copy_prefix + std::to_string(copy));
+    engine->seal_platform();
+    if (settings.meters_links)
+      for (const sg::Link* link : engine->get_all_links()) sg_link_load_track(link);
   });
   close(copy);
+  if (!words.empty() && !settings.tracing.empty()) refuse_tracing(settings, words);
   if (!words.empty()) throw ScenarioError(refusal(words, settings.platform));
 }
 
