@@ -169,7 +169,7 @@ Json memory_data(const fs::path& folder, const Json& figures, const Steps& steps
   std::map<int, std::vector<Sample>> ranks;  // the first rank, and the wanted one
   std::map<int, ByBand> held;
   int first = -1;
-  for_each_row(folder / "memory.csv", {"rank", "seconds", "band", "held_in_band"}, [&](const CsvRow& row) {
+  for_each_row(folder / "memory.csv", {"rank", "seconds", "band", "held_in_band_bytes"}, [&](const CsvRow& row) {
     const int rank = int(row.whole(0));
     if (first < 0) first = rank;
     if (rank != first && rank != wanted) return;

@@ -27,7 +27,6 @@ RankSet ranks_of(const YamlNode& node, int world) {
     return ranks;
   }
   for (const YamlNode& each : list_of(node, "ranks: [0, 1, 8-15]")) add_ranks(each, ranks, world);
-  if (ranks == RankSet(0)) refuse(node, "is an empty list; name a rank, as in [0]");
   return ranks;
 }
 

@@ -163,9 +163,9 @@ class Snapshot {
     for (const auto& [begin, segment] : memory.segments) {
       const std::int64_t end = begin + segment.size;
       const auto first = memory.blocks.lower_bound(begin), last = memory.blocks.lower_bound(end);
-      std::int64_t allocated = 0, active = 0;
+      std::int64_t allocated = 0, active = 0, requested = 0;
       for (auto at = first; at != last; ++at) {
-        active += at->second.made.held;
+        active += at->second.made.held, requested += at->second.made.size;
         if (!at->second.freed) allocated += at->second.made.held;
       }
       pickle_.begin_dict();
@@ -178,6 +178,7 @@ class Snapshot {
       pickle_.pair(0, 0);
       number("allocated_size", allocated);
       number("active_size", active);
+      number("requested_size", requested);
       pickle_.text("is_expandable");
       pickle_.boolean(segment.expandable);
       pickle_.text("blocks");

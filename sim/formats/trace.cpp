@@ -82,7 +82,7 @@ class Writer {
 // ---- collectives, in PyTorch's and NCCL's words
 
 /// NCCL builds a kernel per collective, operation and type, named RING_LL whatever protocol it then runs; all-reduces have one of
-/// their own for trees. Source: NCCL 2.19 and later, src/device/generate.py.
+/// their own for trees. Source: NVIDIA/nccl, src/device/generate.py (best_kernel).
 std::string kernel_name(const Span& span) {
   constexpr const char* types[] = {"f32", "bf16", "f16", "i64", "u8"};
   const std::string type = types[unsigned(span.dtype)];
@@ -109,11 +109,9 @@ const char* group_description(const Group& group, int world) {
 }
 
 std::string ranks_text(const Group& group, int most) {
-  const int shown = group.size > most ? most - 1 : group.size;
   std::string text = "[" + std::to_string(group.first);
-  for (int member = 1; member < shown; ++member) text += ", " + std::to_string(group.rank(member));
-  if (shown < group.size) text += ", ..., " + std::to_string(group.rank(group.size - 1));
-  return text + "]";
+  for (int member = 1; member < std::min(group.size, most); ++member) text += ", " + std::to_string(group.rank(member));
+  return text + (group.size > most ? ", ...]" : "]");
 }
 
 std::string collective_args(const Span& span, int world, int sequence) {

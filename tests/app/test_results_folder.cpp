@@ -42,8 +42,9 @@ std::size_t entries(const fs::path& folder) {
 TEST_CASE("a run leaves the promised files, and nothing beside them") {
   const test::Scratch scratch;
   write(scratch / "deep/er/out", {"dp", "zero1"});
-  for (const char* file : {"summary.json", "steps.csv", "dp/theta_final.npy", "dp/memory.csv", "dp/collectives.csv", "dp/links.csv",
-                           "dp/timeline.csv", "dp/trace.json", "zero1/trace.json", "scenario.yaml", "table.txt"})
+  for (const char* file :
+       {"summary.json", "steps.csv", "dp/theta_final.npy", "dp/memory.csv", "dp/collectives.csv", "dp/links.csv", "dp/timeline.csv",
+        "dp/memory_by_band.csv", "dp/memory_snapshot.pickle", "dp/trace.json", "zero1/trace.json", "scenario.yaml", "table.txt"})
     CHECK_MESSAGE(fs::is_regular_file(scratch / "deep/er/out" / file), file);
   CHECK(entries(scratch / "deep/er") == 1);
   CHECK(formats::read_npy(scratch / "deep/er/out/dp/theta_final.npy", 1).values == std::vector<float>(100, 0.5f));

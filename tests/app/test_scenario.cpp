@@ -96,6 +96,20 @@ TEST_CASE("an override replaces a value, adds a key, and takes lists and maps") 
   CHECK(labels(folder.read(scenario_text(), {"schemes=dp"}).schemes) == "dp");
 }
 
+TEST_CASE("recorded ranks are the first so many, or those of a list") {
+  const test::ScenarioFolder folder;
+  CHECK(folder.read(test::scenario_text(), {"record.ranks=3"}).recorded_ranks == 3);
+  const Scenario s =
+      folder.read(test::scenario_text(), {"world=10", "record={ranks: [0, 2, 5-7], spans: on, per_rank: on, gzip: on}"});
+  std::vector<int> ranks;
+  for (int rank = 0; rank < 10; ++rank)
+    if (s.recorded_ranks.has(rank)) ranks.push_back(rank);
+  CHECK(ranks == std::vector<int>{0, 2, 5, 6, 7});
+  CHECK(s.records_spans);
+  CHECK(s.trace_per_rank);
+  CHECK(s.trace_gzip);
+}
+
 TEST_CASE("the threads backend needs no platform") {
   const test::ScenarioFolder folder;
   CHECK(folder.refusal("schemes: dp\nworld: 1\nbackend: threads\nmodel: {kind: mlp, widths: [3, 2]}\n") == "accepted");
@@ -179,6 +193,11 @@ TEST_CASE("every bad value is refused in one line that names file, line, key and
       {"latency: 5us", "s.yaml:5: latency: unknown value '5us'; known values: platform, nccl"},
       {"hazards: 1", "s.yaml:5: hazards: unknown value '1'; known values: on, off"},
       {"record: {ranks: 0}", "s.yaml:5: record.ranks: '0' is out of range"},
+      {"record: {ranks: [0, 5-8]}", "s.yaml:5: record.ranks[1]: '5-8' is out of range; the ranks of this world are 0 to 1"},
+      {"record: {ranks: [3-1]}", "s.yaml:5: record.ranks[0]: '3-1' names no ranks; write a number or a range, as in [0, 1, 8-15]"},
+      {"record: {ranks: [-1]}", "s.yaml:5: record.ranks[0]: '-1' names no ranks"},
+      {"record: {ranks: []}", "s.yaml:5: record.ranks: is an empty list; write it as ranks: [0, 1, 8-15]"},
+      {"record: {gzip: 9}", "s.yaml:5: record.gzip: "},
       {"name: [a]", "s.yaml:5: name: is a list, but a text is expected"},
       {"name: ''", "s.yaml:5: name: is an empty text"},
       {"data: {x: x.npy}", "s.yaml:5: data: the key 'y' is missing; write for example 'data: {x: x.npy, y: y.npy}'"},

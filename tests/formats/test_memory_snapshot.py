@@ -88,6 +88,7 @@ class MemorySnapshot(unittest.TestCase):
                      for state in ("active_allocated", "active_pending_free")}
             self.assertEqual(segment["allocated_size"], sizes["active_allocated"])
             self.assertEqual(segment["active_size"], sum(sizes.values()))
+            self.assertEqual(segment["requested_size"], sum(b["requested_size"] for b in segment["blocks"]))
             mapped[segment["stream"]] += segment["total_size"]
         self.assertEqual(memory.blocks, {}, "a block that lies in no segment")
         held = collections.Counter()

@@ -58,8 +58,8 @@ class Places(unittest.TestCase):
     def test_an_interrupt_keeps_the_steps_that_are_finished(self):
         file = pathlib.Path(self.folder) / "s.yaml"
         file.write_text(runs.TEXTBOOK.replace("steps: 3", "steps: 1000000"), encoding="utf-8")
-        child = subprocess.Popen([runs.PROGRAM, "run", str(file), "-o", f"{self.folder}/out", "--set", "schemes=[zero3]", "--ranks", "1"],
-                                 stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True,
+        command = [runs.PROGRAM, "run", str(file), "-o", f"{self.folder}/out", "--set", "schemes=[zero3]", "--ranks", "1"]
+        child = subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True,
                                  preexec_fn=lambda: signal.signal(signal.SIGINT, signal.default_int_handler))
         time.sleep(1)
         child.send_signal(signal.SIGINT)
@@ -85,19 +85,24 @@ class Places(unittest.TestCase):
         out, _ = runs.run(self.folder, runs.TEXTBOOK, *scenario, *options)
         text = paje.read_text(encoding="utf-8")
         self.assertIn("%EventDef PajeDefineContainerType", text)
-        used, = re.findall(r'^1 (\d+) \d+ bandwidth_used', text, re.MULTILINE)
-        self.assertGreater(len(re.findall(rf"^8 \S+ {used} \d+ [1-9]", text, re.MULTILINE)), 4, "no link carries anything")
+        links = re.findall(r'^6 \S+ (\d+) \d+ \d+ "box_link_\d"$', text, re.MULTILINE)  # PajeCreateContainer
+        capacity, = re.findall(r"^1 (\d+) \d+ bandwidth ", text, re.MULTILINE)  # PajeDefineVariableType
+        known = re.findall(rf"^8 \S+ {capacity} (\d+) 50000000000", text, re.MULTILINE)  # PajeSetVariable
+        self.assertEqual(len(links), 4)
+        self.assertEqual(known, links)
         seen = runs.results(out)  # the trace changes nothing
         out, _ = runs.run(self.folder, runs.TEXTBOOK, *scenario)
         self.assertEqual(seen, runs.results(out))
 
     def test_what_simgrid_would_take_beside_tracing_is_refused(self):
         one = ("--set", "schemes=[zero3]")
-        for options, words in (((*one, "--cfg=network/model:LV08"), "SimGrid's models are set by shardsim; what may be set is tracing"),
+        for options, words in (((*one, "--cfg=network/model:LV08"),
+                                "SimGrid's models are set by shardsim; what may be set is tracing"),
                                (("--cfg=tracing:yes",), "each of 5 schemes would write SimGrid's one file"),
                                ((*one, "--backend", "threads", "--cfg=tracing:yes"), "has no SimGrid"),
                                ((*one, "--cfg=tracing/nonsense:yes"), "Bad config key: tracing/nonsense"),
-                               ((*one, "--cfg=tracing:yes", "--cfg=tracing/uncategorized:yes", f"--cfg=tracing/filename:{os.devnull}"),
+                               ((*one, "--cfg=tracing:yes", "--cfg=tracing/uncategorized:yes",
+                                 f"--cfg=tracing/filename:{os.devnull}"),
                                 "add --cfg=tracing/platform/topology:no")):
             _, said = runs.run(self.folder, runs.TEXTBOOK, *options, code=2)
             self.assertIn(words, said)

@@ -109,7 +109,7 @@ TEST_CASE("a collective says what PyTorch's profiler says of one") {
   CHECK(slices[1]["name"] == "ncclDevKernel_AllReduce_Sum_f32_TREE_LL(ncclDevKernelArgsStorage<4096ul>)");
   CHECK(slices[1]["args"]["Process Group Name"] == "0");
   const std::string ranks = slices[1]["args"]["Process Group Ranks"];
-  CHECK(ranks.ends_with("27, 28, ..., 63]"));
+  CHECK(ranks.ends_with("28, 29, ...]"));
   const json& groups = trace["distributedInfo"]["pg_config"];
   REQUIRE(groups.size() == 2);
   CHECK(groups[0]["pg_desc"] == "default_pg");
