@@ -72,7 +72,8 @@ void write_trace(const fs::path& path, const formats::TraceFacts& facts, const s
 
 void write_traces(const fs::path& folder, const Scenario& scenario, const SchemeResult& result,
                   const std::vector<formats::RankTrace>& traces) {
-  const formats::TraceFacts facts{result.scheme, result.world, result.gpu.name, result.gpu.memory_bytes, formats::earliest(traces)};
+  const formats::TraceFacts facts{result.scheme,           result.world,      result.gpu.name,
+                                  result.gpu.memory_bytes, result.unit_names, formats::earliest(traces)};
   const std::string end = scenario.trace_gzip ? ".json.gz" : ".json";
   if (!scenario.trace_per_rank) return write_trace(folder / ("trace" + end), facts, traces);
   fs::create_directory(folder / "traces");  // HolisticTraceAnalysis takes all files of a folder for traces

@@ -148,14 +148,16 @@ void write_names(Writer& writer, const RankTrace& trace) {
   }
 }
 
-std::string name_of_op(const Span& span) {
-  const std::string unit = span.unit < 0 ? "" : " u" + std::to_string(span.unit);
+std::string name_of_op(const Span& span, const std::vector<std::string>& unit_names) {
+  const std::string unit = span.unit < 0                                ? ""
+                           : std::size_t(span.unit) < unit_names.size() ? " " + unit_names[std::size_t(span.unit)]
+                                                                        : " u" + std::to_string(span.unit);
   return std::string(name_of(span.verb)) + unit + ": " + op_name(span.op);
 }
 
 bool is_memset(const Span& span) { return span.op != Span::collective && op_name(span.op) == std::string("fill"); }
 
-void write_slices(Writer& writer, const RankTrace& trace, int world) {
+void write_slices(Writer& writer, const RankTrace& trace, const TraceFacts& facts) {
   std::map<std::pair<std::string, Lane>, int> sequences;  // of each communicator
   std::map<int, const Span*> gathered;                    // by unit, and not used yet
   const std::vector<Span> spans = in_time_order(trace.spans);
@@ -166,11 +168,11 @@ void write_slices(Writer& writer, const RankTrace& trace, int world) {
     std::string args = R"("device": )" + std::to_string(trace.rank) + R"(, "context": 1, "stream": )" + std::to_string(row) +
                        R"(, "step": )" + std::to_string(step_of(span.begin, trace.step_begin)) + R"(, "verb": ")" +
                        name_of(span.verb) + R"(", "unit": )" + std::to_string(span.unit);
-    if (moves) args += collective_args(span, world, sequences[{group_text(span.group), span.lane}]++);
+    if (moves) args += collective_args(span, facts.world, sequences[{group_text(span.group), span.lane}]++);
     writer.slice(trace.rank, row,
                  moves             ? kernel_name(span)
                  : is_memset(span) ? "Memset (Device)"
-                                   : name_of_op(span),
+                                   : name_of_op(span, facts.unit_names),
                  is_memset(span) ? "gpu_memset" : "kernel", begin, writer.nanoseconds(span.end), args);
     if (moves && span.moves == Verb::all_gather && !span.control) gathered[span.unit] = &span;
     const auto waiting = moves ? gathered.end() : gathered.find(span.unit);
@@ -229,7 +231,7 @@ void write_trace(std::ostream& out, const TraceFacts& facts, const std::vector<R
   Writer writer(out, facts.origin);
   for (const RankTrace& trace : traces) {
     write_names(writer, trace);
-    write_slices(writer, trace, facts.world);
+    write_slices(writer, trace, facts);
     for (const Held& held : held_over_time(trace.entries)) writer.counters(trace.rank, held);
   }
   out << "\n]}\n";

@@ -14,9 +14,10 @@ namespace shardsim::formats {
 struct TraceFacts {
   std::string scheme;
   int world = 1;
-  std::string gpu;              ///< its name
-  std::int64_t gpu_memory = 0;  ///< bytes; 0: not known
-  double origin = 0;            ///< the instant that is 0 in the file, in seconds: none is earlier
+  std::string gpu;                      ///< its name
+  std::int64_t gpu_memory = 0;          ///< bytes; 0: not known
+  std::vector<std::string> unit_names;  ///< may be empty: then a unit goes by its number
+  double origin = 0;                    ///< the instant that is 0 in the file, in seconds: none is earlier
 };
 
 /// One recorded rank; seconds on one clock for all ranks.

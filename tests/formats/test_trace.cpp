@@ -23,7 +23,7 @@ json trace_of(const std::vector<Recorded>& ranks) {
   for (std::size_t r = 0; r < ranks.size(); ++r)
     traces.push_back({int(r), ranks[r].spans, ranks[r].entries, ranks[r].begin, ranks[r].end});
   std::ostringstream out;
-  formats::write_trace(out, {"ze\"ro", 8, "h100", 80, formats::earliest(traces)}, traces);
+  formats::write_trace(out, {"ze\"ro", 8, "h100", 80, {"embedding"}, formats::earliest(traces)}, traces);
   return json::parse(out.str());
 }
 
@@ -54,6 +54,8 @@ TEST_CASE("a trace is in microseconds, with one process per rank and one row per
   CHECK(slices[1]["args"]["sent_bytes"] == 70);
   CHECK(slices[2]["name"] == "ProfilerStep#0");
   CHECK(slices[3]["pid"] == 1);
+  CHECK(events(trace_of({{{{0, 1e-6, 0, 0, 0, Lane::compute, Verb::adam, 0, false}}, {}, {}, {}}}), "X")[0]["name"] ==
+        "adam embedding: matmul");
 }
 
 TEST_CASE("what happened before the first step moves the origin, not below zero") {
@@ -92,7 +94,7 @@ TEST_CASE("a collective says what PyTorch's profiler says of one") {
       Dtype::fp32, true, {0, 1, 64, 1}};
   std::ostringstream out;
   const std::vector<Span> spans{reduce, tree};
-  formats::write_trace(out, {"zero1", 64, "h100", 80, 0}, {{1, spans, {}, {}, {}}});
+  formats::write_trace(out, {"zero1", 64, "h100", 80, {}, 0}, {{1, spans, {}, {}, {}}});
   const json trace = json::parse(out.str());
   const auto slices = events(trace, "X");
   CHECK(slices[0]["name"] == "ncclDevKernel_ReduceScatter_Sum_bf16_RING_LL(ncclDevKernelArgsStorage<4096ul>)");
