@@ -4,6 +4,7 @@
 #include <unistd.h>
 
 #include <CLI/CLI.hpp>
+#include <chrono>
 #include <csignal>
 #include <cstdio>
 #include <iostream>
@@ -16,6 +17,7 @@
 #include "app/explain.h"
 #include "app/explain_pair.h"
 #include "app/explain_run.h"
+#include "app/figures_command.h"
 #include "app/metrics.h"
 #include "app/platform_command.h"
 #include "app/report_command.h"
@@ -42,16 +44,25 @@ struct RunOptions {
   bool quiet = false, json = false, trace_per_rank = false, gzip = false;
 };
 
-/// A line on stderr that is rewritten in place; nothing if stderr is not a terminal.
+/// A bar on stderr that is rewritten in place; nothing if stderr is not a terminal.
 class ProgressLine {
  public:
   explicit ProgressLine(bool quiet) : shown_(!quiet && ::isatty(STDERR_FILENO)) {}
   ~ProgressLine() { clear(); }
-  Progress for_scheme(const std::string& scheme) {
+  /// `which` of `schemes`, from 1.
+  Progress for_scheme(const std::string& scheme, std::size_t which, std::size_t schemes) {
     if (!shown_) return {};
+    using Clock = std::chrono::steady_clock;
     dirty_ = true;  // on simgrid the line is written by another process
-    return [scheme](int step, int steps, double seconds) {
-      std::fprintf(stderr, "\r\033[K%s: step %d of %d, %s", scheme.c_str(), step, steps, time_text(seconds).c_str());
+    const std::string name = scheme + (schemes > 1 ? " (" + std::to_string(which) + " of " + std::to_string(schemes) + ")" : "");
+    return [name, start = Clock::now(), last = Clock::time_point()](int step, int steps, double seconds) mutable {
+      const Clock::time_point now = Clock::now();
+      if (step < steps && now - last < std::chrono::milliseconds(50)) return;
+      last = now;
+      const double elapsed = std::chrono::duration<double>(now - start).count(), left = elapsed / step * (steps - step);
+      const std::string done(std::size_t(20.0 * step / steps), '#');
+      std::fprintf(stderr, "\r\033[K%s [%-20s] step %d of %d, %s simulated, %.0f s left", name.c_str(), done.c_str(), step, steps,
+                   time_text(seconds).c_str(), left);
     };
   }
   void clear() {
@@ -105,7 +116,8 @@ int run(const RunOptions& options, const Registry& registry) {
   ProgressLine progress(options.quiet);
   bool stopped = false;
   for (const SchemeChoice& choice : scenario.schemes) {
-    SchemeResult result = run_scheme(scenario, set, choice, progress.for_scheme(choice.label));
+    SchemeResult result =
+        run_scheme(scenario, set, choice, progress.for_scheme(choice.label, results.size() + 1, scenario.schemes.size()));
     progress.clear();
     stopped = result.interrupted || interrupted();
     if (result.steps > 0) {
@@ -209,7 +221,7 @@ int run_program(int argc, const char* const* argv, const Registry& built_in) {
   list_command->add_option("WHAT", listed)->required()->check(CLI::IsMember({"schemes", "platforms", "models", "gpus"}));
 
   const std::function<void()> write_platform = add_platform_command(app), write_report = add_report_command(app),
-                              compare = add_compare_command(app);
+                              compare = add_compare_command(app), draw_figures = add_figures_command(app);
   const std::function<int(const Registry&)> validate = add_validate_command(app), calibrate = add_calibrate_command(app);
 
   for (CLI::App* command :
@@ -230,6 +242,7 @@ int run_program(int argc, const char* const* argv, const Registry& built_in) {
     if (app.got_subcommand("platform")) return write_platform(), fine;
     if (app.got_subcommand("report")) return write_report(), fine;
     if (app.got_subcommand("compare")) return compare(), fine;
+    if (app.got_subcommand("figures")) return draw_figures(), fine;
     if (app.got_subcommand("validate")) return validate(registry);
     if (app.got_subcommand("calibrate")) return calibrate(registry);
     const int code = explain_command->parsed() ? explain(explain_command->remaining(), run_explained, estimators, registry)

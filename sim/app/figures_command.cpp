@@ -1,0 +1,67 @@
+// The subcommand `shardsim figures`: checks the folders, then becomes Python.
+#include "app/figures_command.h"
+
+#include <unistd.h>
+
+#include <CLI/CLI.hpp>
+#include <cerrno>
+#include <cstring>
+#include <filesystem>
+#include <memory>
+#include <nlohmann/json.hpp>
+
+#include "app/run_folder.h"
+#include "app/scenario_parts.h"
+#include "core/error.h"
+
+namespace shardsim {
+namespace {
+
+namespace fs = std::filesystem;
+
+/// Installed, the scripts lie beside the platforms; in the sources, with the tools.
+fs::path script() {
+  const fs::path installed = platforms_folder().parent_path() / "figures/make.py";
+  return fs::exists(installed) ? installed : platforms_folder().parent_path() / "tools/figures/make.py";
+}
+
+[[noreturn]] void become(const std::string& program, std::vector<std::string> words) {
+  std::vector<char*> arguments;
+  for (std::string& word : words) arguments.push_back(word.data());
+  arguments.push_back(nullptr);
+  ::execvp(program.c_str(), arguments.data());
+  throw ScenarioError("figures: " + program + " cannot be run: " + std::strerror(errno) +
+                      "; install python3 and python3-matplotlib");
+}
+
+}  // namespace
+
+std::function<void()> add_figures_command(CLI::App& app) {
+  struct Options {
+    std::vector<std::string> runs;
+    std::string output, formats = "svg", only;
+  };
+  CLI::App* command =
+      app.add_subcommand("figures", "Draw course figures from the files that runs wrote; each script can be edited");
+  const auto options = std::make_shared<Options>();
+  command
+      ->add_option("RUN", options->runs,
+                   "Folders that runs wrote (several make sweeps and scalings), or a file that validate --json printed")
+      ->required();
+  command->add_option("-o,--output", options->output, "Folder for the figures")->type_name("DIR")->required();
+  command->add_option("--format", options->formats, "svg (default), pdf, png; several with commas");
+  command->add_option("--only", options->only, "Only these figures, by name, with commas");
+  return [options] {
+    for (const std::string& run : options->runs)
+      if (!fs::is_regular_file(run)) read_summary(run);
+    // Debian's matplotlib belongs to Debian's Python; another one may come first in the path.
+    const std::string python = fs::exists("/usr/bin/python3") ? "/usr/bin/python3" : "python3";
+    std::vector<std::string> words = {python, "-B", script().string()};
+    words.insert(words.end(), options->runs.begin(), options->runs.end());
+    words.insert(words.end(), {"-o", options->output, "--format", options->formats});
+    if (!options->only.empty()) words.insert(words.end(), {"--only", options->only});
+    become(python, words);
+  };
+}
+
+}  // namespace shardsim

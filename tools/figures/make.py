@@ -1,0 +1,91 @@
+# Makes the course figures of runs: make.py RUN... -o DIR [--format svg,pdf,png]. A RUN is a folder, or a file of `validate --json`.
+import argparse
+import csv
+import importlib
+import pathlib
+import sys
+import textwrap
+
+from runs import Run, Unfit
+
+try:
+    from style import plt
+except ImportError:
+    print("figures: matplotlib is missing; install it with: apt-get install python3-matplotlib", file=sys.stderr)
+    sys.exit(2)
+
+# Of one run; of several that differ; of validations.
+OF_ONE = ["ledger", "resident_and_peak", "split_all_reduce", "traffic", "timeline", "memory", "loss"]
+OF_SEVERAL = ["scaling", "sweep"]
+METADATA = {"svg": {"Date": None}, "pdf": {"CreationDate": None}, "png": {"Software": None}}
+
+
+def origins(used):
+    """(file, place, what it is divided by, number as drawn) of each number, without repetitions, as they were drawn."""
+    values = [value for value in used if value is not None]
+    rows = [(str(value.file), value.place, f"{float(value.per):.17g}", f"{float(value):.17g}") for value in values]
+    return list(dict.fromkeys(rows))
+
+
+def write(figure, used, name, module, folder, formats):
+    for kind in formats:
+        unfinished = folder / f".{name}.{kind}.unfinished"
+        figure.savefig(unfinished, format=kind, dpi=160, bbox_inches="tight", metadata=METADATA[kind])
+        unfinished.replace(folder / f"{name}.{kind}")
+    plt.close(figure)
+    numbers = origins(used)
+    with open(folder / f"{name}.csv", "w", newline="", encoding="utf-8") as stream:
+        writer = csv.writer(stream, lineterminator="\n")
+        writer.writerow(["file", "place", "divided_by", "drawn"])
+        writer.writerows(numbers)
+    files = ", ".join(dict.fromkeys(file for file, *_ in numbers))
+    caption = " ".join(module.CAPTION.split())
+    origin = f"{len(numbers)} numbers, from {files}; {name}.csv says where each of them stands."
+    text = textwrap.fill(caption, 100) + "\n\n" + textwrap.fill(origin, 100, break_on_hyphens=False) + "\n"
+    (folder / f"{name}.txt").write_text(text, encoding="utf-8")
+
+
+def main():
+    parser = argparse.ArgumentParser(prog="shardsim figures", description="Course figures from the files that runs wrote.")
+    parser.add_argument("runs", nargs="+", metavar="RUN", type=pathlib.Path)
+    parser.add_argument("-o", "--output", required=True, metavar="DIR", type=pathlib.Path)
+    parser.add_argument("--format", default="svg", help="svg, pdf, png; several with commas")
+    parser.add_argument("--only", default="", help="figures by name, with commas")
+    options = parser.parse_args()
+    formats, wanted = options.format.split(","), [name for name in options.only.split(",") if name]
+    for kind in formats:
+        if kind not in METADATA:
+            parser.error(f"--format {kind}: choose from svg, pdf, png")
+    for name in wanted:
+        if name not in [*OF_ONE, *OF_SEVERAL, "prediction"]:
+            parser.error(f"--only {name}: choose from {', '.join([*OF_ONE, *OF_SEVERAL, 'prediction'])}")
+
+    validations = [path for path in options.runs if path.is_file()]
+    runs = [Run(path) for path in options.runs if not path.is_file()]
+    options.output.mkdir(parents=True, exist_ok=True)
+    prefixes = [run.folder.resolve().name + "_" for run in runs] if len(runs) > 1 else [""]
+    if len(set(prefixes)) < len(prefixes):
+        prefixes = [f"run{i}_" for i in range(1, len(runs) + 1)]
+    jobs = [(prefix + name, name, [run]) for prefix, run in zip(prefixes, runs) for name in OF_ONE]
+    jobs += [(name, name, runs) for name in OF_SEVERAL if len(runs) > 1]
+    jobs += [("prediction", "prediction", validations)] if validations else []
+    made = 0
+    for title, name, given in jobs:
+        if wanted and name not in wanted:
+            continue
+        module = importlib.import_module(name)
+        try:
+            figure, used = module.draw(given)
+        except Unfit as reason:
+            print(f"{title}: not made: it {reason}")
+            continue
+        write(figure, used, title, module, options.output, formats)
+        print(f"{title}: {', '.join(f'{title}.{kind}' for kind in formats)}")
+        made += 1
+    if not made:
+        print(f"figures: none could be made of {', '.join(map(str, options.runs))}", file=sys.stderr)
+        sys.exit(2)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,69 @@
+# What the figures read: the folders that runs wrote. Every number comes with its origin, the file and the place in it.
+import csv
+import functools
+import json
+import pathlib
+import re
+
+
+class Value(float):
+    """A number and where it stands: a file, what to take there, and what it is divided by (1e-3: milliseconds from seconds)."""
+
+    def __new__(cls, number, file, place, per=1.0):
+        value = super().__new__(cls, number / per)
+        value.file, value.place, value.per = pathlib.Path(file), place, per
+        return value
+
+
+class Unfit(Exception):
+    """These runs cannot make a figure: says what it would need."""
+
+
+class Run:
+    def __init__(self, folder):
+        self.folder = pathlib.Path(folder)
+        self.summary = json.loads((self.folder / "summary.json").read_text(encoding="utf-8"))
+        self.results = {result["scheme"]: result for result in self.summary["results"]}
+        self.schemes = list(self.results)
+        text = self.folder / "scenario.yaml"
+        self.scenario = text.read_text(encoding="utf-8") if text.exists() else ""
+
+    def figure(self, scheme, key, per=1.0):
+        """A figure of summary.json, as in "step_seconds" or "resident_composition.param"; None where it is null or missing."""
+        number = functools.reduce(lambda found, name: (found or {}).get(name), key.split("."), self.results[scheme])
+        return None if number is None else Value(number, self.folder / "summary.json", f"{scheme}: {key}", per)
+
+    def rows(self, file, **where):
+        """The rows of a CSV file, as in "zero3/memory.csv", whose columns are as said."""
+        with open(self.folder / file, newline="", encoding="utf-8") as stream:
+            for number, row in enumerate(csv.DictReader(stream), 2):
+                if all(row[column] == str(value) for column, value in where.items()):
+                    yield Row(self.folder / file, number, row)
+
+    def total(self, file, column, per=1.0, **where):
+        """The sum of a column over these rows."""
+        number = sum(float(row[column]) for row in self.rows(file, **where))
+        return Value(number, self.folder / file, f"sum of {column} where " + ", ".join(f"{k}={v}" for k, v in where.items()), per)
+
+    def setting(self, key):
+        """What the scenario says at a key of its first level, or None; "key: value" stands on one line."""
+        found = re.search(rf"^{key}: (.*)$", self.scenario, re.M)
+        return found and found.group(1).strip()
+
+
+class Row:
+    def __init__(self, file, number, cells):
+        self.file, self.number, self.cells = file, number, cells
+
+    def __getitem__(self, column):
+        return self.cells[column]
+
+    def value(self, column, per=1.0):
+        return Value(float(self.cells[column]), self.file, f"line {self.number}: {column}", per)
+
+
+def one(runs):
+    """For figures of a single run."""
+    if len(runs) != 1:
+        raise Unfit("needs one run, and these are " + str(len(runs)))
+    return runs[0]
