@@ -31,11 +31,13 @@ def draw(runs):
     order = sorted(range(len(runs)), key=lambda i: values[i])
     figure, (left, right) = slide(1, 2)
     used = []
-    for i, scheme in enumerate(dict.fromkeys(scheme for run in runs for scheme in run.schemes)):
+    schemes = list(dict.fromkeys(scheme for run in runs for scheme in run.schemes))
+    for i, scheme in enumerate(schemes):
+        width = 2.0 + 2.2 * (len(schemes) - 1 - i)  # equal lines lie on top of each other
         having = [j for j in order if scheme in runs[j].schemes]
         for axes, key, per in ((left, "step_seconds", 1e-3), (right, "peak_bytes", 2**30)):
             y = [runs[j].figure(scheme, key, per) for j in having]
-            axes.plot([values[j] for j in having], y, "o-", color=scheme_colour(scheme, i), label=scheme)
+            axes.plot([values[j] for j in having], y, "o-", color=scheme_colour(scheme, i), lw=width, label=scheme)
             used += y
     left.set(title="Step", xlabel=name, ylabel="ms")
     right.set(title="Total peak", xlabel=name, ylabel="GiB")
