@@ -18,7 +18,7 @@ def samples(run, scheme):
             break
         if at >= begin and not out and held:
             out.append((0.0, dict(held)))
-        held[row["band"]] = row.value("held_in_band", 2**30)
+        held[row["band"]] = row.value("held_in_band_bytes", 2**30)
         if at >= begin:
             out.append(((at - begin) * 1e3, dict(held)))
     return out or [(0.0, held)]

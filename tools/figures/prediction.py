@@ -17,7 +17,8 @@ def draw(validations):
         for i, table in enumerate(json.loads(file.read_text(encoding="utf-8"))):
             points = [[Value(row[key], file, f"{table['name']}, row {row['row']}: {key}") for row in table["rows"]]
                       for key in ("measured_seconds", "predicted_seconds")]
-            axes.plot(*points, "os^D"[i // len(colours) % 4], ms=5, alpha=0.75, color=colours[i % len(colours)], label=table["name"])
+            marker, colour = "os^D"[i // len(colours) % 4], colours[i % len(colours)]
+            axes.plot(*points, marker, ms=5, alpha=0.75, color=colour, label=table["name"])
             used += points[0] + points[1]
     low, high = min(used) * 0.8, max(used) * 1.25
     axes.plot([low, high], [low, high], color="black", lw=1.2)

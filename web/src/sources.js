@@ -6,9 +6,11 @@ const files = [
   ['steps.csv', 'loss, begin and end of every step of the world'],
   ['<scheme>/timeline.csv', 'the last step: what ran on each stream of the recorded ranks'],
   ['<scheme>/memory.csv', 'every allocation and release of the recorded ranks, with band, unit and cause'],
+  ['<scheme>/memory_by_band.csv', 'what is held, band by band, whenever that changes'],
   ['<scheme>/collectives.csv', 'every collective of the recorded ranks'],
   ['<scheme>/links.csv', 'bytes over every link, in the whole run'],
-  ['<scheme>/trace.json', 'every operation, for Perfetto or chrome://tracing'],
+  ['<scheme>/trace.json', 'every operation, for Perfetto, chrome://tracing or TensorBoard'],
+  ['<scheme>/memory_snapshot.pickle', 'the blocks of memory, for PyTorch’s memory viewer'],
   ['scenario.yaml', 'what was run, with what the command line changed'],
   ['table.txt', 'what the run printed'],
 ];
