@@ -25,6 +25,7 @@
 #include "app/results_folder.h"
 #include "app/run.h"
 #include "app/scenario.h"
+#include "app/sweep_command.h"
 #include "app/table.h"
 #include "app/validate_command.h"
 #include "app/yaml_reader.h"
@@ -223,9 +224,10 @@ int run_program(int argc, const char* const* argv, const Registry& built_in) {
   const std::function<void()> write_platform = add_platform_command(app), write_report = add_report_command(app),
                               compare = add_compare_command(app), draw_figures = add_figures_command(app);
   const std::function<int(const Registry&)> validate = add_validate_command(app), calibrate = add_calibrate_command(app);
+  const auto sweep = add_sweep_command(app);
 
-  for (CLI::App* command :
-       {run_command, explain_command, list_command, app.get_subcommand("validate"), app.get_subcommand("calibrate")})
+  for (CLI::App* command : {run_command, explain_command, list_command, app.get_subcommand("validate"),
+                            app.get_subcommand("calibrate"), app.get_subcommand("sweep")})
     command->add_option("--plugin", plugins, "Load a scheme from a library, as in --plugin ./libmine.so; may be repeated")
         ->type_name("FILE")
         ->allow_extra_args(false);
@@ -245,6 +247,7 @@ int run_program(int argc, const char* const* argv, const Registry& built_in) {
     if (app.got_subcommand("figures")) return draw_figures(), fine;
     if (app.got_subcommand("validate")) return validate(registry);
     if (app.got_subcommand("calibrate")) return calibrate(registry);
+    if (app.got_subcommand("sweep")) return sweep(registry, plugins);
     const int code = explain_command->parsed() ? explain(explain_command->remaining(), run_explained, estimators, registry)
                                                : list(listed, registry);
     if (!std::cout.flush()) throw ScenarioError("standard output: cannot be written");

@@ -12,6 +12,7 @@
 #include "app/scenario_platform.h"
 #include "app/scenario_record.h"
 #include "app/scenario_schemes.h"
+#include "app/sweep_grid.h"
 
 namespace shardsim {
 namespace {
@@ -42,7 +43,10 @@ const char* name_of(Numerics numerics) {
 Scenario read_scenario(const fs::path& file, const std::vector<std::string>& overrides, const Registry& registry) {
   YamlNode tree = read_yaml(file);
   for (const std::string& assignment : overrides) override_yaml(tree, assignment);
+  return scenario_of(file, tree, registry);
+}
 
+Scenario scenario_of(const fs::path& file, const YamlNode& tree, const Registry& registry) {
   Scenario scenario;
   scenario.file = file;
   scenario.text = yaml_text(tree);
@@ -77,7 +81,8 @@ Scenario read_scenario(const fs::path& file, const std::vector<std::string>& ove
                      "memory",
                      "prices",
                      "single_gpu_seconds",
-                     "collectives"},
+                     "collectives",
+                     "sweep"},
                     defaults);
 
   const YamlNode* name = root.find("name");
@@ -117,6 +122,7 @@ Scenario read_scenario(const fs::path& file, const std::vector<std::string>& ove
   read_record(root, scenario);
   if (const YamlNode* node = root.find("prices")) scenario.prices = read_prices(*node, scenario);
   read_expectations(root, scenario, registry);
+  if (const YamlNode* node = root.find("sweep")) read_sweep_block(*node);
   return scenario;
 }
 

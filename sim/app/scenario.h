@@ -9,6 +9,7 @@
 #include <string>
 #include <vector>
 
+#include "app/yaml_reader.h"
 #include "backends/simgrid/fidelity.h"
 #include "core/rank_set.h"
 #include "core/registry.h"
@@ -96,5 +97,7 @@ struct Scenario {
 /// Reads `file`, then applies `overrides` ("key=value", dotted keys). Throws ScenarioError. Checks all that can be known without
 /// running: names, ranges, shapes of .npy files, that the platform exists.
 Scenario read_scenario(const std::filesystem::path& file, const std::vector<std::string>& overrides, const Registry&);
+/// The same, of a file that has been read, and its overrides applied, already.
+Scenario scenario_of(const std::filesystem::path& file, const YamlNode&, const Registry&);
 
 }  // namespace shardsim

@@ -26,8 +26,8 @@ YamlNode read_yaml(const std::filesystem::path& file);
 /// Replaces or adds the value of "dotted.key=value"; the value is YAML itself ("[dp, zero1]"). Throws ScenarioError.
 void override_yaml(YamlNode& root, const std::string& assignment);
 
-/// The tree as a YAML file: one line per key of the root.
-std::string yaml_text(const YamlNode& root);
+/// The tree as a YAML file: one line per key of the root. Another node than the root is one line.
+std::string yaml_text(const YamlNode&);
 
 /// Throws ScenarioError with one line: "file:line: key: what".
 [[noreturn]] void refuse(const YamlNode&, const std::string& what);

@@ -11,17 +11,13 @@
 #include "formats/spans.h"
 
 namespace shardsim::formats {
-namespace {
 
-/// In quotes where a comma, quote or line break would break the row.
 std::string field(const std::string& text) {
   if (text.find_first_of(",\"\n\r") == std::string::npos) return text;
   std::string out = "\"";
   for (char c : text) out += c == '"' ? "\"\"" : std::string(1, c);
   return out + "\"";
 }
-
-}  // namespace
 
 std::string number_text(double value) {
   if (std::isnan(value)) return "nan";  // to_chars would tell -nan from nan

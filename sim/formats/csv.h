@@ -12,6 +12,9 @@ namespace shardsim::formats {
 /// The shortest text that reads back as the same double; "nan", "inf" and "-inf".
 std::string number_text(double);
 
+/// A cell: in quotes where a comma, quote or line break would break the row.
+std::string field(const std::string& text);
+
 /// scheme,step,loss,begin_seconds,end_seconds,loss_scale,skipped; an empty loss where there is no arithmetic, an empty loss_scale
 /// (in force after the step) and skipped (0 or 1) without loss scaling. `losses`, `loss_scales` and `updates` may be empty.
 void write_steps_header(std::ostream&);

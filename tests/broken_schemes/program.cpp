@@ -30,7 +30,8 @@ int main(int argc, char** argv) {
         entry<RunsForwardInReverse>("runs_forward_in_reverse"), entry<RunsWithoutData>("runs_without_data"),
         entry<NamesAUnitThatIsNone>("names_a_unit_that_is_none"), entry<OrdersByRank>("orders_by_rank"),
         entry<RepeatsOnOneRank>("repeats_on_one_rank"), entry<ReducesEveryMicroBatch>("reduces_every_micro_batch"),
-        entry<ReducesTheLastOnly>("reduces_the_last_only"), entry<Throws>("throws"), entry<Hangs>("hangs")})
+        entry<ReducesTheLastOnly>("reduces_the_last_only"), entry<Throws>("throws"), entry<Crashes>("crashes"),
+        entry<Hangs>("hangs")})
     registry.add(scheme);
   return run_program(argc, argv, registry);
 }

@@ -2,6 +2,7 @@
 #pragma once
 #include <algorithm>
 #include <atomic>
+#include <csignal>
 #include <stdexcept>
 
 #include "textbook/dp.h"
@@ -248,6 +249,10 @@ class ReducesTheLastOnly : public Zero2 {
 
 class Throws : public Dp {
   void step() override { throw std::runtime_error("the plugin's own words"); }
+};
+
+class Crashes : public Dp {
+  void step() override { std::raise(SIGSEGV); }
 };
 
 /// Never comes back from its second pass.

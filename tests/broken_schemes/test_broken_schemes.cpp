@@ -2,6 +2,7 @@
 #include <doctest/doctest.h>
 #include <sys/wait.h>
 
+#include <algorithm>
 #include <cstdio>
 #include <string>
 #include <vector>
@@ -64,14 +65,23 @@ class Runs {
  public:
   Runs() { scratch_.write("platform.xml", platform_xml({})); }
   Ended operator()(const std::string& scheme, const std::string& backend, const std::string& more = "") const {
-    scratch_.write("run.yaml", "name: broken\nschemes: [" + scheme + "]\nplatform: platform.xml\nworld: 4\n"
-                               "model: {kind: mlp, widths: [5, 13, 11, 3]}\n"
-                               "batch: {micro: 3}\nsteps: 2\nbackend: " + backend + "\n");
+    write_scenario(scheme, backend);
     return run_broken("run " + (scratch_ / "run.yaml").string() + " -o " + (scratch_ / "results").string() + " " + more);
   }
+  Ended sweep(const std::string& schemes) const {
+    write_scenario("throws", "simgrid");
+    return run_broken("sweep " + (scratch_ / "run.yaml").string() + " -o " + (scratch_ / "swept").string() + " --grid schemes=" +
+                      schemes);
+  }
+  std::string swept(const std::string& file) const { return scratch_.read("swept/" + file); }
   bool left_results() const { return std::filesystem::exists(scratch_ / "results"); }
 
  private:
+  void write_scenario(const std::string& scheme, const std::string& backend) const {
+    scratch_.write("run.yaml", "name: broken\nschemes: [" + scheme + "]\nplatform: platform.xml\nworld: 4\n"
+                               "model: {kind: mlp, widths: [5, 13, 11, 3]}\n"
+                               "batch: {micro: 3}\nsteps: 2\nbackend: " + backend + "\n");
+  }
   Scratch scratch_;
 };
 
@@ -142,4 +152,17 @@ TEST_CASE("gradients that are reduced at the wrong micro-batch are refused") {
   INFO(last.output);
   refused(last, "reduces_the_last_only");
   CHECK(last.output.find("backward(unit 2 of 3): its gradient of an earlier micro-batch was never reduced") != std::string::npos);
+}
+
+TEST_CASE("a sweep goes on where a scheme is illegal or crashes, tries a crash three times, and says why") {
+  const Runs runs;
+  const Ended ended = runs.sweep("throws,crashes,reduces_every_micro_batch");
+  INFO(ended.output);
+  CHECK(ended.code == 4);
+  CHECK(ended.output.find("1 ok, 1 refused, 1 failed") != std::string::npos);
+  const std::string csv = runs.swept("sweep.csv"), journal = runs.swept("journal");
+  CHECK(csv.find("\nthrows,throws,refused,\"scheme 'throws', rank 0, step 0: an exception came out of it") != std::string::npos);
+  CHECK(csv.find("\ncrashes,crashes,failed,scheme 'crashes': the run ended with signal 11,,") != std::string::npos);
+  CHECK(csv.find("\nreduces_every_micro_batch,reduces_every_micro_batch,ok,,") != std::string::npos);
+  CHECK(std::count(journal.begin(), journal.end(), '\n') == 5);
 }
