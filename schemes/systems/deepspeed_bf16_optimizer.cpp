@@ -52,7 +52,7 @@ void DeepSpeedBf16Optimizer::update() {
   label(Verb::clip);
   const Held squares(device(), Lane::compute, zeros(Band::workspace, one, Dtype::fp32));
   for (int p = 0; p < int(grads_.size()); ++p) device().launch(Lane::compute, SumSquares{sum_of(p), *squares});
-  const Tensor factor = factor_of_clipping(*squares);
+  const Tensor factor = update_factor(*squares);
   label(Verb::adam);
   update_partition(sum_.slice(partition_begin(), partition_size()), factor);
   publish_partition();

@@ -1,6 +1,8 @@
 // deepspeed_stage12: gradients on their way through the buckets.
 #include "systems/deepspeed_stage12.h"
 
+#include <algorithm>
+
 namespace shardsim {
 
 /// At the first gradient of a backward pass, so on top of what is alive then.
@@ -70,10 +72,12 @@ void DeepSpeedStage12::average(Tensor bucket, const std::string& trigger) {
   const Lane reduce = reduction();
   order(Lane::compute, reduce, Edge::gradient_before_reduction);
   order(reduce, Lane::compute, Edge::reduction_before_backward);  // the reverse wait: for the reductions before this one
-  tell({trigger, "all_reduce", bucket.bytes(), reduce, overlaps_ ? "compute; and compute for earlier reductions" : "",
-        overlaps_ ? "" : "the gradients' own tensors"});
+  const bool to_owners = routes_slices_ && reduces_to_owners_;
+  tell({trigger, to_owners ? "a reduce to each owner of a slice" : "all_reduce", bucket.bytes(), reduce,
+        overlaps_ ? "compute; and compute for earlier reductions" : "", overlaps_ ? "" : "the gradients' own tensors"});
   if (!routes_slices_) return all_reduce(reduce, bucket, true);
   scale(reduce, bucket, 1.0 / rank().world);
+  if (to_owners) return reduce_to_owners(bucket);
   std::vector<Slice> sent;
   std::int64_t elements = 0;
   for (const Slice& slice : slices_of_bucket()) {
@@ -123,19 +127,34 @@ std::vector<DeepSpeedStage12::Slice> DeepSpeedStage12::slices_of_bucket() const 
   return slices;
 }
 
-void DeepSpeedStage12::reduce_slices(Tensor bucket, const std::vector<Slice>& slices) {
-  const Lane reduce = reduction();
-  if (slices.size() == 1) return all_reduce(reduce, bucket.slice(slices[0].begin, slices[0].count), false);
+void DeepSpeedStage12::reduce_to_owners(Tensor bucket) {
+  std::vector<std::vector<Slice>> by_owner;  // in the order in which the owners come first
+  for (const Slice& slice : slices_of_bucket()) {
+    const auto same = [&](const std::vector<Slice>& list) { return list.front().owner == slice.owner; };
+    const auto found = std::find_if(by_owner.begin(), by_owner.end(), same);
+    if (found == by_owner.end()) by_owner.push_back({slice});
+    else found->push_back(slice);
+  }
+  label(Verb::reduce, reductions_);
+  for (const std::vector<Slice>& slices : by_owner) {
+    if (overlaps_) device().synchronize();
+    reduce_slices(bucket, slices, slices.front().owner);
+  }
+}
+
+void DeepSpeedStage12::reduce_slices(Tensor bucket, const std::vector<Slice>& slices, std::optional<int> owner) {
+  const Lane lane = reduction();
+  const auto sum = [&](Tensor of) { owner ? reduce(lane, of, *owner) : all_reduce(lane, of, false); };
+  if (slices.size() == 1) return sum(bucket.slice(slices[0].begin, slices[0].count));
   std::vector<Tensor> views;
   for (const Slice& slice : slices) views.push_back(bucket.slice(slice.begin, slice.count));
-  const Tensor copy = flattened(reduce, Band::bucket, views);  // as large as the bucket
-  all_reduce(reduce, copy, false);
+  const Held copy(device(), lane, flattened(lane, Band::bucket, views));  // of all owners: as large as the bucket
+  sum(*copy);
   Dim at;
   for (std::size_t i = 0; i < slices.size(); ++i) {
-    if (slices[i].owner == mesh().world.me) device().launch(reduce, Copy{copy.slice(at, slices[i].count), views[i]});
+    if (slices[i].owner == mesh().world.me) device().launch(lane, Copy{copy->slice(at, slices[i].count), views[i]});
     at = at + slices[i].count;
   }
-  device().free(reduce, copy);
 }
 
 /// All of the parameter's gradient, though a border may cut it: the next bucket overwrites this one.

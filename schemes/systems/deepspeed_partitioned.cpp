@@ -26,10 +26,7 @@ void DeepSpeedPartitioned::make_partitions(const std::vector<int>& order) {
 }
 
 void DeepSpeedPartitioned::update_partition(Tensor grad, Tensor factor) {
-  Held denominator;
-  if (knobs().adam.passes != AdamPasses::fused)
-    denominator = Held(device(), Lane::compute, alloc(Lane::compute, Band::workspace, partition_size(), Dtype::fp32));
-  step_adam(grad, factor, master_, m_, v_);
+  launch_adam({{-1, grad, master_, m_, v_, master_}}, factor);
 }
 
 void DeepSpeedPartitioned::publish_partition() const {

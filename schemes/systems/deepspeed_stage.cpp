@@ -20,6 +20,10 @@ void DeepSpeedStage::check_types(Dtype sums) const {
     throw ScenarioError(name + "DeepSpeed's gradients have the parameters' type, as autograd makes them; leave precision.grad out");
   if (precision.param != Dtype::fp32 && !precision.master)
     throw ScenarioError(name + "DeepSpeed keeps fp32 masters; use precision.master: fp32");
+  if (knobs().decays_matrices_only && knobs().adam.weight_decay != 0)
+    throw ScenarioError(name +
+                        "optimizer.weight_decay_on: matrices makes two parameter groups, each with partitions and buckets of "
+                        "its own, which is not modelled; write all");
   if (accumulation_type_ != "None" && accumulation_type_ != shardsim::name_of(sums))
     throw ScenarioError(name + "grad_accum_dtype: of other types than the model's, only fp32 at stage 1 is modelled; use None");
 }
@@ -46,25 +50,28 @@ Tensor DeepSpeedStage::flattened(Lane lane, Band band, const std::vector<Tensor>
   return flat;
 }
 
-void DeepSpeedStage::all_reduce(Lane lane, Tensor buffer, bool divides) const {
-  const double world = rank().world;
+template <class Communicate>
+void DeepSpeedStage::in_type_of_communication(Lane lane, Tensor buffer, const Communicate& communicate) const {
   const Dtype type = knobs().precision.reduce;
-  Tensor sent = buffer;
-  if (type != buffer.dtype()) {
-    sent = alloc(lane, Band::bucket, buffer.count(), type);
-    device().launch(lane, Copy{buffer, sent});
-  }
-  if (divides && prescales_) scale(lane, sent, 1 / world);
-  if (divides && !prescales_ && predivide_ != 1) scale(lane, sent, 1 / predivide_);
-  fabric().all_reduce(lane, mesh().world, sent);
-  if (divides && !prescales_ && predivide_ != world) scale(lane, sent, predivide_ / world);
-  if (type == buffer.dtype()) return;
-  device().launch(lane, Copy{sent, buffer});
-  device().free(lane, sent);
+  if (type == buffer.dtype()) return communicate(buffer);
+  const Held sent(device(), lane, alloc(lane, Band::bucket, buffer.count(), type));
+  device().launch(lane, Copy{buffer, *sent});
+  communicate(*sent);
+  device().launch(lane, Copy{*sent, buffer});
 }
 
-void DeepSpeedStage::step_adam(Tensor grad, Tensor factor, Tensor master, Tensor m, Tensor v) const {
-  launch_adam(grad, factor, master, m, v, master);
+void DeepSpeedStage::all_reduce(Lane lane, Tensor buffer, bool divides) const {
+  const double world = rank().world;
+  in_type_of_communication(lane, buffer, [&](Tensor sent) {
+    if (divides && prescales_) scale(lane, sent, 1 / world);
+    if (divides && !prescales_ && predivide_ != 1) scale(lane, sent, 1 / predivide_);
+    fabric().all_reduce(lane, mesh().world, sent);
+    if (divides && !prescales_ && predivide_ != world) scale(lane, sent, predivide_ / world);
+  });
+}
+
+void DeepSpeedStage::reduce(Lane lane, Tensor buffer, int root) const {
+  in_type_of_communication(lane, buffer, [&](Tensor sent) { fabric().reduce(lane, mesh().world, sent, sent, root); });
 }
 
 Tensor DeepSpeedStage::zeros(Band band, Dim count, Dtype type) const {

@@ -20,10 +20,10 @@ class DeepSpeedStage : public HookedScheme {
   /// buffer = its sum over the ranks, in the type of communication. Divided before, after, or on both sides, as the options say;
   /// not at all if not `divides`.
   void all_reduce(Lane lane, Tensor buffer, bool divides) const;
+  /// At the root, buffer = its sum over the ranks, in the type of communication; not divided.
+  void reduce(Lane lane, Tensor buffer, int root) const;
   /// An all-reduce of something small, which is no traffic.
   void all_reduce_control(Lane lane, Tensor buffer) const { fabric().all_reduce(lane, mesh().world, buffer, Payload::control); }
-  /// One Adam step on an fp32 master; the copy into the 16-bit parameter is the stage's own.
-  void step_adam(Tensor grad, Tensor factor, Tensor master, Tensor m, Tensor v) const;
   /// `waits` goes on after all that `first` has queued. The edge has a name, so that a test can leave it out.
   void order(Lane first, Lane waits, Edge edge) const {
     if (knobs().omitted != edge) device().wait(waits, device().record(first));
@@ -32,6 +32,9 @@ class DeepSpeedStage : public HookedScheme {
   Tensor zeros(Band band, Dim count, Dtype type) const;
 
  private:
+  /// Calls communicate(tensor) with the buffer, or with a copy of it in the type of communication that is copied back.
+  template <class Communicate>
+  void in_type_of_communication(Lane lane, Tensor buffer, const Communicate& communicate) const;
   bool prescales_;
   double predivide_;
   std::string accumulation_type_;

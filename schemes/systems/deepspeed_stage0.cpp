@@ -89,31 +89,13 @@ Tensor DeepSpeedStage0::squares_of_gradients() {
   return squares;
 }
 
-/// foreach computes the denominators of all tensors before it uses the first.
-void DeepSpeedStage0::run_adam(Tensor factor) {
-  const AdamPasses passes = knobs().adam.passes;
-  std::vector<Held> denominators;
-  const auto make_denominator = [&](int p) {
-    denominators.emplace_back(device(), Lane::compute, alloc(Lane::compute, Band::workspace, parameters()[p].count(), Dtype::fp32));
-  };
-  if (passes == AdamPasses::foreach)
-    for (const int p : order_) make_denominator(p);
-  for (const int p : order_) {
-    const State& s = states_[p];
-    label(Verb::adam, p);
-    if (passes == AdamPasses::for_loop) make_denominator(p);
-    step_adam(s.wide, factor, s.master, s.m, s.v);
-    if (passes == AdamPasses::for_loop) denominators.clear();
-  }
-}
-
 void DeepSpeedStage0::update() {
   const bool has_master = knobs().precision.has_master();
   Tensor squares, factor;
   if (has_master) check_overflow();
-  if (has_master || knobs().clip > 0) {
+  if (has_master || needs_norm()) {
     squares = squares_of_gradients();
-    factor = factor_of_clipping(squares);
+    factor = update_factor(squares);
   }
   for (const int p : order_) {
     State& s = states_[p];
@@ -125,7 +107,9 @@ void DeepSpeedStage0::update() {
   }
   if (has_master)  // unscale_and_clip_grads multiplies even by 1; a factor that is not 1 is Adam's here
     for (const int p : order_) scale(Lane::compute, states_[p].wide, 1);
-  run_adam(factor);
+  std::vector<AdamTensors> list;
+  for (const int p : order_) list.push_back({p, states_[p].wide, states_[p].master, states_[p].m, states_[p].v, states_[p].master});
+  launch_adam(list, factor);
   for (const int p : order_) {
     State& s = states_[p];
     label(Verb::adam, p);

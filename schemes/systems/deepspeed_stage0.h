@@ -32,7 +32,6 @@ class DeepSpeedStage0 final : public DeepSpeedStage {
   /// The host looks at every gradient, one after the other.
   void check_overflow();
   Tensor squares_of_gradients();
-  void run_adam(Tensor factor);
 
   std::vector<int> order_;
   std::vector<State> states_;

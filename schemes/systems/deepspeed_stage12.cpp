@@ -11,6 +11,7 @@ DeepSpeedStage12::DeepSpeedStage12(const Options& options)
       overlaps_(options.text("overlap_comm") == "true"),
       contiguous_(options.boolean("contiguous_gradients")),
       routes_slices_(options.boolean("reduce_scatter")),
+      reduces_to_owners_(!options.boolean("use_multi_rank_bucket_allreduce")),
       round_robin_(options.boolean("round_robin_gradients")),
       checks_overflow_(options.boolean("check_grad_overflow")),
       bucket_elements_(options.integer("reduce_bucket_size")) {
@@ -18,8 +19,6 @@ DeepSpeedStage12::DeepSpeedStage12(const Options& options)
     throw std::invalid_argument("gradient_predivide_factor: DeepSpeed takes no other than 1.0 with reduce_scatter: true");
   if (routes_slices_ && options.boolean("prescale_gradients"))
     throw std::invalid_argument("prescale_gradients: DeepSpeed does not take it with reduce_scatter: true");
-  if (routes_slices_ && !options.boolean("use_multi_rank_bucket_allreduce"))
-    throw std::invalid_argument("use_multi_rank_bucket_allreduce: a reduce per owner is not modelled; use true");
 }
 
 /// Round robin deals the parameters out to the ranks like cards, and lays the hands one behind the other.
@@ -105,9 +104,9 @@ void DeepSpeedStage12::drop_sums(Tensor used) {
 }
 
 void DeepSpeedStage12::update() {
-  if (checks_overflow_) check_overflow();
+  if (checks_overflow_ || knobs().loss_scale.on) check_overflow();
   const Tensor squares = squares_of_partition();
-  const Tensor factor = factor_of_clipping(squares);
+  const Tensor factor = update_factor(squares);
   label(Verb::adam);
   const Tensor wide = wide_gradient();
   drop_sums(wide);

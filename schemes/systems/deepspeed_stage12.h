@@ -10,6 +10,7 @@
 // Source: DeepSpeed 0.19.2, runtime/zero/stage_1_and_2.py.
 #pragma once
 #include <array>
+#include <optional>
 
 #include "systems/deepspeed_partitioned.h"
 
@@ -51,7 +52,10 @@ class DeepSpeedStage12 final : public DeepSpeedPartitioned {
   /// Without contiguous gradients: a copy of all of them, laid side by side for the moment.
   void reduce_scattered(const std::string& trigger);
   void sum_up();
-  void reduce_slices(Tensor bucket, const std::vector<Slice>&);
+  /// Without use_multi_rank_bucket_allreduce: the slices of each owner laid side by side, and a reduce to it.
+  void reduce_to_owners(Tensor bucket);
+  /// Slices that a rank owns, laid side by side in one collective: a reduce to `owner`, or an all-reduce of everybody's.
+  void reduce_slices(Tensor bucket, const std::vector<Slice>&, std::optional<int> owner = {});
   std::vector<Slice> slices_of_bucket() const;
   void keep_own_gradient(int p);
   void drop_gradient(int p, Lane);
@@ -67,7 +71,7 @@ class DeepSpeedStage12 final : public DeepSpeedPartitioned {
   void drop_sums(Tensor used);
 
   bool drops_foreign_;  // stage 2
-  bool overlaps_, contiguous_, routes_slices_, round_robin_, checks_overflow_;
+  bool overlaps_, contiguous_, routes_slices_, reduces_to_owners_, round_robin_, checks_overflow_;
   std::int64_t bucket_elements_;
   std::vector<State> states_;
 

@@ -139,9 +139,9 @@ void DeepSpeedStage3::update() {
   const std::vector<int> dropped = coordinator_->release_all();
   for (const int p : dropped) drop(p);
   tell({"step", "all gathered parameters are dropped", 0, Lane::compute, "", std::to_string(dropped.size()) + " parameters"});
-  if (checks_overflow_) check_overflow();
+  if (checks_overflow_ || knobs().loss_scale.on) check_overflow();
   const Tensor squares = squares_of_gradients();
-  const Tensor factor = factor_of_clipping(squares);
+  const Tensor factor = update_factor(squares);
   device().free(Lane::compute, squares);
   for (const SubGroup& group : sub_groups_) update(group, factor);
   if (factor) device().free(Lane::compute, factor);
@@ -162,11 +162,7 @@ void DeepSpeedStage3::update(const SubGroup& group, Tensor factor) {
   }
   const Tensor grad = wide ? *wide : *flat;
   scale(lane, grad, 1);  // DeepSpeed's own pass for the factor, which Adam applies here
-  Held denominator;      // foreach's, of the size of v
-  if (knobs().adam.passes != AdamPasses::fused)
-    denominator = Held(device(), lane, alloc(lane, Band::workspace, group.count, Dtype::fp32));
-  step_adam(grad, factor, group.master, group.m, group.v);
-  denominator.reset();
+  launch_adam({{int(&group - sub_groups_.data()), grad, group.master, group.m, group.v, group.master}}, factor);
   device().launch(lane, Copy{group.master, params_.slice(group.at, group.count)});
 }
 

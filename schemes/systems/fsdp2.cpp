@@ -55,7 +55,6 @@ void Fsdp2::read_options() {
     if (read(name, compute_) != compute_)
       refuse(std::string(name) + ": " + options_.text(name) +
              " is not what the model computes in; write precision: {param: " + options_.text(name) + "}");
-  if (compute_ == Dtype::fp16 || reduce_ == Dtype::fp16) refuse("fp16 needs loss scaling, which is not modelled here; use bf16");
   syncs_ = options_.boolean("set_requires_gradient_sync");
   all_reduces_ = options_.boolean("set_requires_all_reduce");
   reshards_after_backward_ = options_.boolean("set_reshard_after_backward");
@@ -143,36 +142,21 @@ Tensor Fsdp2::parameter(int p) {
   return states_[std::size_t(p)].full.matrix(none, parameter.rows, parameter.cols);
 }
 
-/// clip_grad_norm_ on DTensors: the norm of the shards, then one number summed over them.
-Tensor Fsdp2::factor_of_clipping() {
-  if (knobs().clip <= 0) return {};
-  label(Verb::clip);
-  const Held squares(device(), Lane::compute, alloc(Lane::compute, Band::workspace, one, Dtype::fp32));
-  const Tensor factor = alloc(Lane::compute, Band::workspace, Dim(2, 2), Dtype::fp32);
-  device().launch(Lane::compute, Fill{*squares, 0.f});
-  for (const ParamGroup& group : groups_)
-    for (std::size_t i = 0; i < group.parameters.size(); ++i) {
-      const State& s = states_[std::size_t(group.parameters[i])];
-      if (s.own.charged() > 0)
-        device().launch(Lane::compute, SumSquares{group.reduced.slice(group.buffer.places[i].first, s.own), *squares});
-    }
-  fabric().all_reduce(Lane::compute, mesh_.shards, *squares, Payload::control);
-  tell({"clip_grad_norm_", "all_reduce of the squared norm", squares->bytes(), Lane::compute, "all reductions", ""});
-  device().launch(Lane::compute, ClipFactor{*squares, factor, {}, knobs().clip, unscale(), {}});
-  return factor;
-}
-
 void Fsdp2::update() {
-  const Tensor factor = factor_of_clipping();
+  std::vector<AdamTensors> list;
+  std::vector<Tensor> gradients;
   for (const ParamGroup& group : groups_)
     for (std::size_t i = 0; i < group.parameters.size(); ++i) {
       const int p = group.parameters[i];
       const State& s = states_[std::size_t(p)];
       if (s.own.charged() == 0) continue;
-      label(Verb::adam, p);
       const Tensor own = s.shard.slice(none, s.own);
-      launch_adam(group.reduced.slice(group.buffer.places[i].first, s.own), factor, own, s.m, s.v, own);
+      list.push_back({p, group.reduced.slice(group.buffer.places[i].first, s.own), own, s.m, s.v, own});
     }
+  for (const AdamTensors& of : list) gradients.push_back(of.grad);
+  const Tensor factor =
+      update_factor(gradients, mesh_.shards);  // clip_grad_norm_ on DTensors; GradScaler's found_inf goes the same way
+  launch_adam(list, factor);
   // zero_grad(): the gradients are the reduce stream's memory, and Adam reads them.
   device().wait(reduce_lane(), device().record(Lane::compute));
   for (ParamGroup& group : groups_)

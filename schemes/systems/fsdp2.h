@@ -87,7 +87,6 @@ class Fsdp2 final : public HookedScheme {
   void accumulate(ParamGroup&, Tensor fresh);
 
   void free_last_gather();
-  Tensor factor_of_clipping();
   void after(Lane lane, Event event, Edge edge) const {
     if (knobs().omitted != edge) device().wait(lane, event);
   }

@@ -195,11 +195,16 @@ void Fsdp2::foreach_reduce(int index) {
   // The copy-in's kernel widens, but does not narrow: fp32 gradients that are reduced in bf16 pass through a buffer of their own.
   const bool narrows = bytes_of(reduce_) < bytes_of(knobs().precision.grad);
   const Tensor copied_in = narrows ? alloc(Lane::compute, Band::bucket, buffer.whole(), knobs().precision.grad) : input;
-  // ReduceOp.AVG: NCCL multiplies what comes in by 1 / n, inside of its kernel. Here the copy-in does, for shards and replicas.
+  // ReduceOp.AVG: NCCL multiplies what comes in by 1 / n, inside of its kernel. Here the copy-in does, for shards and replicas. In
+  // fp16, FSDP2 divides itself: about half of the factor before and half after, so that neither side overflows.
+  int before = rank().world;
+  if (reduce_ == Dtype::fp16)
+    for (before = 1; rank().world % before == 0 && rank().world / before > before;) before *= 2;
+  const double after_sum = double(before) / rank().world;
   for (std::size_t i = 0; i < group.parameters.size(); ++i) {
     State& s = states_[std::size_t(group.parameters[i])];
     const Tensor grad = s.accumulated ? s.accumulated : s.grad;
-    device().launch(Lane::compute, ChunkCopy{copied_in, grad, buffer.chunks[i], true, 1.0 / rank().world, i > 0});
+    device().launch(Lane::compute, ChunkCopy{copied_in, grad, buffer.chunks[i], true, 1.0 / before, i > 0});
   }
   if (narrows) {
     device().launch(Lane::compute, Copy{copied_in, input});
@@ -230,6 +235,7 @@ void Fsdp2::foreach_reduce(int index) {
     fabric().all_reduce(reduce, mesh_.replicas, output);
     tell({in_words("post_backward", index), "all_reduce over the replicas", output.bytes(), reduce, "its reduce_scatter", ""});
   }
+  if (after_sum != 1) device().launch(reduce, Scale{output, output, after_sum, 0});
   if (reduce_ != original_) {
     const Tensor cast = alloc(reduce, Band::grad, buffer.own(), original_);
     device().launch(reduce, Copy{output, cast});

@@ -213,31 +213,20 @@ void LlmcZero1::end_backward() {
   order(nccl(), Lane::compute, Edge::reduction_before_update);
 }
 
-/// The norm of a rank's slices, then one number summed over them.
-Tensor LlmcZero1::clip_gradients() {
-  if (knobs().clip <= 0) return {};
-  label(Verb::clip);
-  const Held squares(device(), Lane::compute, alloc(Lane::compute, Band::workspace, one, Dtype::fp32));
-  device().launch(Lane::compute, Fill{*squares, 0.f});
-  for (const State& s : states_) device().launch(Lane::compute, SumSquares{s.own(s.grad), *squares});
-  if (is_sharded_) {
-    fabric().all_reduce(Lane::compute, mesh().world, *squares, Payload::control);
-    tell({"backward is over", "all_reduce of the squared norm", squares->bytes(), Lane::compute, "all reductions", ""});
-  }
-  return factor_of_clipping(*squares);
-}
-
 /// Tensor by tensor, all layers of it at once; the gathers of one run beside AdamW on the next.
 void LlmcZero1::update() {
-  const Tensor factor = clip_gradients();
+  std::vector<Tensor> gradients;
+  for (const State& s : states_) gradients.push_back(s.own(s.grad));
+  const Tensor factor = is_sharded_ ? update_factor(gradients, mesh().world) : update_factor(gradients);
   for (const Kind& kind : kinds_) {
     std::int64_t bytes = 0;
+    std::vector<AdamTensors> list;
     for (const int p : kind.parameters) {
       const State& s = states_[std::size_t(p)];
-      label(Verb::adam, p);
-      launch_adam(s.own(s.grad), factor, master_ ? master_.slice(s.at, s.count) : s.own(s.param), m_.slice(s.at, s.count),
-                  v_.slice(s.at, s.count), s.own(s.param));
+      list.push_back({p, s.own(s.grad), master_ ? master_.slice(s.at, s.count) : s.own(s.param), m_.slice(s.at, s.count),
+                      v_.slice(s.at, s.count), s.own(s.param)});
     }
+    launch_adam(list, factor);
     if (!is_sharded_) continue;
     order(Lane::compute, nccl(), Edge::update_before_gather);
     for (const int p : kind.parameters) {

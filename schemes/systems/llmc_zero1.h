@@ -59,7 +59,6 @@ class LlmcZero1 final : public HookedScheme {
   std::vector<Array> gradients_of_activations() const;
   Tensor as_matrix(Tensor flat, int p) const { return flat.matrix(none, parameters()[p].rows, parameters()[p].cols); }
   void reduce(const std::vector<int>& group, const std::string& trigger);
-  Tensor clip_gradients();
   /// NCCL has one stream.
   Lane nccl() const { return lane(Lane::reduce); }
   void order(Lane first, Lane waits, Edge edge) const {

@@ -242,20 +242,6 @@ void MegatronDistributedOptimizer::end_backward() {
   tell({"backward is over", "compute waits for all buckets", 0, Lane::compute, "all reductions", ""});
 }
 
-/// The norm of a rank's shards, then one number summed over them.
-Tensor MegatronDistributedOptimizer::clip_gradients() {
-  if (knobs().clip <= 0) return {};
-  label(Verb::clip);
-  const Held squares(device(), Lane::compute, alloc(Lane::compute, Band::workspace, one, Dtype::fp32));
-  device().launch(Lane::compute, Fill{*squares, 0.f});
-  for (const Own& own : own_) device().launch(Lane::compute, SumSquares{own.grad, *squares});
-  if (is_distributed_) {
-    fabric().all_reduce(Lane::compute, mesh_.shards, *squares, Payload::control);
-    tell({"clip_grad_norm", "all_reduce of the squared norm", squares->bytes(), Lane::compute, "all reductions", ""});
-  }
-  return factor_of_clipping(*squares);
-}
-
 void MegatronDistributedOptimizer::update() {
   for (Own& own : own_) {
     const Tensor reduced = states_[std::size_t(own.parameter)].main_grad.slice(own.begin, own.count);
@@ -265,11 +251,15 @@ void MegatronDistributedOptimizer::update() {
     own.grad = alloc(Lane::compute, Band::grad, own.count, Dtype::fp32);
     device().launch(Lane::compute, Copy{reduced, own.grad});
   }
-  const Tensor factor = clip_gradients();
+  std::vector<Tensor> gradients;
+  std::vector<AdamTensors> list;
   for (const Own& own : own_) {
-    label(Verb::adam, own.parameter);
-    launch_adam(own.grad, factor, own.master, own.m, own.v, states_[std::size_t(own.parameter)].param.slice(own.begin, own.count));
+    gradients.push_back(own.grad);
+    const Tensor param = states_[std::size_t(own.parameter)].param.slice(own.begin, own.count);
+    list.push_back({own.parameter, own.grad, own.master, own.m, own.v, param});
   }
+  const Tensor factor = is_distributed_ ? update_factor(gradients, mesh_.shards) : update_factor(gradients);
+  launch_adam(list, factor);
   if (factor) device().free(Lane::compute, factor);
   if (!is_distributed_) return;
   for (int index = 0; index < int(buckets_.size()); ++index)

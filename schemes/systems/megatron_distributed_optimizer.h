@@ -61,7 +61,6 @@ class MegatronDistributedOptimizer final : public HookedScheme {
   void start_grad_sync(int bucket, Lane lane);
   void start_param_sync(int bucket, Lane lane, const std::string& trigger);
   void finish_param_sync(int bucket);
-  Tensor clip_gradients();
   Tensor shard_of(const Bucket& bucket, Tensor buffer) const;
   /// `waits` goes on after all that `first` has queued.
   void order(Lane first, Lane waits, Edge edge) const {

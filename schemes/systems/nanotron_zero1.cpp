@@ -184,22 +184,16 @@ void NanotronZero1::accumulate() {
   }
 }
 
-/// Gradients are complete on every rank: the norm needs no collective.
-Tensor NanotronZero1::clip_gradients() {
-  if (knobs().clip <= 0) return {};
-  label(Verb::clip);
-  const Held squares(device(), Lane::compute, alloc(Lane::compute, Band::workspace, one, Dtype::fp32));
-  device().launch(Lane::compute, Fill{*squares, 0.f});
-  for (const State& s : states_) device().launch(Lane::compute, SumSquares{s.sum, *squares});
-  return factor_of_clipping(*squares);
-}
-
 void NanotronZero1::update() {
-  const Tensor factor = clip_gradients();
+  std::vector<Tensor> gradients;  // complete on every rank
+  for (const State& s : states_) gradients.push_back(s.sum);
+  const Tensor factor = update_factor(gradients);
+  std::vector<AdamTensors> list;
   for (const Own& own : own_) {
-    label(Verb::adam, own.parameter);
-    launch_adam(states_[std::size_t(own.parameter)].sum.slice(own.begin, own.count), factor, own.master, own.m, own.v, own.master);
+    const Tensor grad = states_[std::size_t(own.parameter)].sum.slice(own.begin, own.count);
+    list.push_back({own.parameter, grad, own.master, own.m, own.v, own.master});
   }
+  launch_adam(list, factor);
   if (factor) device().free(Lane::compute, factor);
   for (const Own& own : own_) {
     label(Verb::adam, own.parameter);

@@ -59,7 +59,6 @@ class NanotronZero1 final : public HookedScheme {
   void accumulate();
   /// Where a rank's slice of a parameter begins; without ZeRO-1 there is one of each.
   Dim border(int p, int of_rank) const;
-  Tensor clip_gradients();
   void gather_parameters();
 
   bool is_sharded_, is_newest_;

@@ -32,18 +32,23 @@ PytorchDdp::PytorchDdp(const Options& options)
       static_graph_(options.boolean("static_graph")),
       find_unused_(options.boolean("find_unused_parameters")) {}
 
-void PytorchDdp::make_bands() {
+void PytorchDdp::make_opt(int p) {
   const Precision& precision = knobs().precision;
+  State& s = state(p);
+  const Dim count = parameters()[p].count();
+  label(Verb::bind, p);
+  s.opt = alloc(Lane::compute, Band::opt, precision.opt_vectors() * count, Dtype::fp32);
+  device().upload(Lane::compute, s.opt, HostView{&rank().theta0, none, none});
+  if (precision.has_master()) upload_theta0(s.opt.slice(none, count), p, none, count);
+}
+
+void PytorchDdp::make_bands() {
   states_.resize(parameters().size());
   for (int p = 0; p < int(states_.size()); ++p) {
-    State& s = states_[p];
-    const Dim count = parameters()[p].count();
     label(Verb::bind, p);
-    s.param = alloc(Lane::compute, Band::param, count, precision.param);
-    upload_theta0(s.param, p, none, count);
-    s.opt = alloc(Lane::compute, Band::opt, precision.opt_vectors() * count, Dtype::fp32);
-    device().upload(Lane::compute, s.opt, HostView{&rank().theta0, none, none});
-    if (precision.has_master()) upload_theta0(s.opt.slice(none, count), p, none, count);
+    state(p).param = make_param(p);
+    upload_theta0(state(p).param, p, none, parameters()[p].count());
+    if (updates(p)) make_opt(p);
   }
   std::vector<int> reversed(parameters().size());
   std::iota(reversed.rbegin(), reversed.rend(), 0);
@@ -70,7 +75,7 @@ void PytorchDdp::make_buckets(const std::vector<std::vector<int>>& cuts) {
   std::vector<Bucket> old = std::move(buckets_);
   buckets_.clear();
   for (const std::vector<int>& members : cuts) {
-    Bucket bucket{members, {}, 0, false, {}};
+    Bucket bucket{members, {}, 0, {}};
     Dim count;
     for (const int p : members) {
       states_[p].bucket = int(buckets_.size()), states_[p].at = count;
@@ -97,7 +102,7 @@ void PytorchDdp::begin_micro_batch() {
     rebuilt_ = true;
   }
   next_ = 0;
-  for (Bucket& bucket : buckets_) bucket.pending = int(bucket.parameters.size()), bucket.launched = false;
+  for (Bucket& bucket : buckets_) bucket.pending = int(bucket.parameters.size());
 }
 
 void PytorchDdp::gradient_ready(int p) {
@@ -138,6 +143,7 @@ void PytorchDdp::launch_ready_buckets() {
 void PytorchDdp::end_backward() {
   if (!micro_batch().last) return;
   launch_ready_buckets();
+  buckets_launched();
   if (find_unused_) {
     label(Verb::all_reduce);
     const Held map(device(), Lane::compute,
@@ -154,32 +160,36 @@ void PytorchDdp::end_backward() {
   tell({"backward is over", "compute waits for all buckets", 0, Lane::compute, "all reductions", ""});
 }
 
-/// Gradients are complete on every rank: the norm needs no collective.
-Tensor PytorchDdp::factor_of_clipping() {
-  if (knobs().clip <= 0) return {};
-  label(Verb::clip);
-  const Held squares(device(), Lane::compute, alloc(Lane::compute, Band::workspace, one, Dtype::fp32));
-  const Tensor factor = alloc(Lane::compute, Band::workspace, Dim(2, 2), Dtype::fp32);
-  device().launch(Lane::compute, Fill{*squares, 0.f});
-  for (const State& s : states_) device().launch(Lane::compute, SumSquares{s.grad, *squares});
-  device().launch(Lane::compute, ClipFactor{*squares, factor, {}, knobs().clip, unscale(), {}});
-  return factor;
+HookedScheme::AdamTensors PytorchDdp::adam_tensors(int p, Tensor grad) const {
+  const State& s = states_[p];
+  const Dim count = parameters()[p].count();
+  const bool has_master = knobs().precision.has_master();
+  const Dim moments = has_master ? count : none;
+  return {p,
+          grad,
+          has_master ? s.opt.slice(none, count) : s.param,
+          s.opt.slice(moments, count),
+          s.opt.slice(moments + count, count),
+          s.param};
 }
 
 void PytorchDdp::update() {
-  const Tensor factor = factor_of_clipping();
-  for (int p = 0; p < int(states_.size()); ++p) {
-    State& s = states_[p];
-    label(Verb::adam, p);
-    const Dim count = parameters()[p].count();
-    const bool has_master = knobs().precision.has_master();
-    const Dim moments = has_master ? count : none;
-    launch_adam(s.grad, factor, has_master ? s.opt.slice(none, count) : s.param, s.opt.slice(moments, count),
-                s.opt.slice(moments + count, count), s.param);
-    if (!bucket_view_) device().free(Lane::compute, s.grad);  // zero_grad(set_to_none=True)
+  std::vector<Tensor> gradients;
+  for (const State& s : states_) gradients.push_back(s.grad);
+  const Tensor factor = update_factor(gradients);
+  std::vector<AdamTensors> list;
+  for (int p = 0; p < int(states_.size()); ++p)
+    if (updates(p)) list.push_back(adam_tensors(p, states_[p].grad));
+  launch_adam(list, factor);
+  zero_grad();
+  if (factor) device().free(Lane::compute, factor);
+}
+
+void PytorchDdp::zero_grad() {
+  for (State& s : states_) {
+    if (!bucket_view_) device().free(Lane::compute, s.grad);  // set_to_none=True
     s.grad = {};
   }
-  if (factor) device().free(Lane::compute, factor);
 }
 
 void PytorchDdp::append_theta(std::vector<ThetaPiece>& pieces) {

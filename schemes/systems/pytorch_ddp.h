@@ -9,18 +9,17 @@
 
 namespace shardsim {
 
-class PytorchDdp final : public HookedScheme {
+class PytorchDdp : public HookedScheme {
  public:
   static std::vector<Option> options();
   explicit PytorchDdp(const Options&);
   ShardSet shard() const override { return {}; }
 
- private:
+ protected:
   struct Bucket {
     std::vector<int> parameters;
     Tensor flat;
     int pending = 0;  // gradients that have not come in this backward
-    bool launched = false;
     Event reduced;
   };
   struct State {
@@ -31,9 +30,25 @@ class PytorchDdp final : public HookedScheme {
   };
   void make_bands() override;
   void begin_micro_batch() override;
-  void gradient_ready(int parameter) override;
   void end_backward() override;
   void update() override;
+
+  /// Where a parameter lives.
+  virtual Tensor make_param(int p) { return alloc(Lane::compute, Band::param, parameters()[p].count(), knobs().precision.param); }
+  /// Whether this rank updates a parameter, and so keeps the optimizer's state of it.
+  virtual bool updates(int /*p*/) const { return true; }
+  /// All buckets' reductions are queued, and nobody has waited for them: a communication hook's turn.
+  virtual void buckets_launched() {}
+
+  void make_opt(int p);
+  /// What Adam needs of a parameter, its gradient being `grad`.
+  AdamTensors adam_tensors(int p, Tensor grad) const;
+  void zero_grad();
+  const std::vector<Bucket>& buckets() const { return buckets_; }
+  State& state(int p) { return states_[std::size_t(p)]; }
+
+ private:
+  void gradient_ready(int parameter) override;
   Tensor parameter(int p) override;
   void append_theta(std::vector<ThetaPiece>&) override;
 
@@ -42,7 +57,6 @@ class PytorchDdp final : public HookedScheme {
   void make_buckets(const std::vector<std::vector<int>>&);
   void launch_ready_buckets();
   Tensor view(int p) const;
-  Tensor factor_of_clipping();
 
   std::int64_t cap_, first_cap_;
   bool bucket_view_, static_graph_, find_unused_;

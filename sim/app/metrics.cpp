@@ -100,7 +100,7 @@ std::vector<Movement> movements(const Scenario& scenario, const SchemeResult& re
       std::find_if(result.ranks.begin(), result.ranks.end(), [](const RankResult& rank) { return !rank.spans.empty(); });
   if (recorded == result.ranks.end()) return moved;
   const double whole = double(result.parameters) * double(bytes_of(scenario.knobs.precision.param)) * result.steps;
-  for (Verb verb : {Verb::all_reduce, Verb::reduce_scatter, Verb::all_gather}) {
+  for (const Verb verb : collective_verbs) {
     double bytes = 0;
     for (const Span& span : recorded->spans)
       if (span.op == Span::collective && !span.control && span.verb == verb) bytes += double(span.size);

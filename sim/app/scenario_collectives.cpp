@@ -33,8 +33,8 @@ double latency_of(const YamlNode& node) {
 template <class Read>
 void read_measured(const YamlNode& map, Scenario& scenario, const Read& read) {
   std::vector<std::string> unmentioned;
-  const Fields fields(map, {"all_reduce", "reduce_scatter", "all_gather"}, unmentioned);
-  for (const Verb verb : {Verb::all_reduce, Verb::reduce_scatter, Verb::all_gather})
+  const Fields fields(map, {"all_reduce", "reduce_scatter", "all_gather", "reduce", "broadcast"}, unmentioned);
+  for (const Verb verb : collective_verbs)
     if (const YamlNode* value = fields.find(name_of(verb))) {
       read(scenario.collectives.of(verb), *value);
       scenario.notes.push_back(map.key + "." + name_of(verb) + ": " + value->text + " (scenario)");

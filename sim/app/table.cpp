@@ -324,16 +324,17 @@ std::string table_text(const Scenario& scenario, const std::vector<SchemeResult>
   std::string text = bold + head(scenario, results.front(), all.front()) + plain + "\n" + memory_block(all, name) + "\n" +
                      time_block(scenario, all, name) + "\n" + allocator_block(all, name) + bold +
                      "Held at the model-state peak, in bytes per parameter:" + plain + "\n";
-  std::string gaps;
+  std::string gaps, systems;
   for (std::size_t i = 0; i < all.size(); ++i) {
     const Figures& f = all[i];
     const double peak = f.per_parameter(double(f.model_state_peak_bytes.max)), formula = f.formula_model_state_peak;
     text += wrapped("  " + left(f.scheme, name) + " " + decimal_text(peak) + " = " + composition(f, f.model_state_peak.parts) +
                         (differ(f, formula, peak) ? "; the formula says " + decimal_text(formula) : ""),
                     name + 5);
-    gaps += gap_notes(scenario, results[i], f);
+    (results[i].has_closed_forms ? gaps : systems) += gap_notes(scenario, results[i], f);
   }
   if (!gaps.empty()) text += "\n" + bold + "Where simulated differs from formula:" + plain + "\n" + gaps;
+  if (!systems.empty()) text += "\n" + bold + "Real systems, from their buffers and messages:" + plain + "\n" + systems;
   const std::string prices = prices_note(results.front().gpu);
   text += "\n" + theta_note(scenario, results, all) + (prices.empty() ? "" : wrapped(prices, 2));
   for (const std::string& note : notes) text += wrapped(note, 2);

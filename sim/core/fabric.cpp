@@ -10,7 +10,9 @@
 namespace shardsim {
 
 std::int64_t Collective::sent_bytes() const {
-  return formulas::sent_bytes(verb, group.size, group.me, whole().count().charged(), bytes_of(whole().dtype()));
+  const std::int64_t count = whole().count().charged(), width = bytes_of(whole().dtype());
+  if (is_rooted(verb)) return formulas::sent_bytes_rooted(verb, group.size, group.me, root, count, width);
+  return formulas::sent_bytes(verb, group.size, group.me, count, width);
 }
 
 namespace {
@@ -37,18 +39,29 @@ void check_slices(const Collective& collective) {
                       std::to_string(part.charged()) + " elements, with this rank's slice between its two");
 }
 
+void check_root(const Collective& c) {
+  const std::string subject = std::string(name_of(c.verb)) + "(unit " + std::to_string(c.label.unit) + "): ";
+  if (c.root < 0 || c.root >= c.group.size)
+    throw IllegalStep(subject + "root " + std::to_string(c.root) + " is no member of a group of " + std::to_string(c.group.size));
+  if (c.group.me == c.root && (c.from.count() != c.to.count() || c.from.dtype() != c.to.dtype()))
+    throw IllegalStep(subject + "the root's two buffers differ in size or type");
+}
+
 }  // namespace
 
 void Fabric::issue(Collective collective) {
   collective.label = device_.label();
   device_.rethrow_deferred();
-  const auto& [verb, lane, group, from, to, payload, label, borders] = collective;
-  if (verb != Verb::all_reduce) check_slices(collective);
+  const auto& [verb, lane, group, from, to, payload, label, borders, root] = collective;
+  if (is_rooted(verb)) check_root(collective);
+  else if (verb != Verb::all_reduce) check_slices(collective);
+  const bool is_root = group.me == root, in_place = from.in == to.in;
+  const bool reads = verb != Verb::broadcast || is_root,
+             writes = verb == Verb::reduce ? is_root : verb != Verb::broadcast || !is_root;
   device_.hazards().tick(lane);
-  const bool in_place = from.in == to.in;
-  device_.check(lane, from, true, in_place && verb == Verb::reduce_scatter, name_of(verb));
-  device_.check(lane, to, verb == Verb::all_reduce, true, name_of(verb));
-  order_.issue(device_.rank(), group, lane, verb, label, collective.bytes());
+  if (reads) device_.check(lane, from, true, in_place && verb == Verb::reduce_scatter, name_of(verb));
+  if (writes) device_.check(lane, to, verb == Verb::all_reduce, true, name_of(verb));
+  order_.issue(device_.rank(), group, lane, verb, label, collective.bytes(), root);
   enqueue(collective);
 }
 
@@ -62,6 +75,14 @@ void Fabric::reduce_scatter(Lane lane, Group group, Tensor from, Tensor to, Payl
 
 void Fabric::all_gather(Lane lane, Group group, Tensor from, Tensor to, Payload payload, Borders borders) {
   issue({Verb::all_gather, lane, group, from, to, payload, {}, std::move(borders)});
+}
+
+void Fabric::reduce(Lane lane, Group group, Tensor from, Tensor to, int root, Payload payload) {
+  issue({Verb::reduce, lane, group, from, to, payload, {}, {}, root});
+}
+
+void Fabric::broadcast(Lane lane, Group group, Tensor buffer, int root, Payload payload) {
+  issue({Verb::broadcast, lane, group, buffer, buffer, payload, {}, {}, root});
 }
 
 }  // namespace shardsim

@@ -15,8 +15,9 @@ enum class Payload : std::uint8_t { data, control };
 
 /// One rank's part in a collective. `from` and `to` follow NCCL's buffers: for n members and a whole buffer of S bytes,
 /// all_reduce: from = to, S; reduce_scatter: from S, to S/n; all_gather: from S/n, to S. In place: the small one is a slice of the
-/// other. An all-reduce may have any number of elements, the other two need equal charged slices, as in NCCL; how many real
-/// numbers a slice has may differ from member to member: `borders`.
+/// other. reduce: from S, to S at the root; broadcast: from = to, S. Reduce-scatters and all-gathers need equal charged slices, as
+/// in NCCL, the others may have any number of elements; how many real numbers a slice has may differ from member to member:
+/// `borders`.
 struct Collective {
   Verb verb;
   Lane lane;
@@ -25,6 +26,7 @@ struct Collective {
   Payload payload;
   Label label;
   Borders borders = {};  ///< of the members' slices in the whole buffer; null: equal ones
+  int root = 0;          ///< of a reduce or broadcast: a member
   std::int64_t bytes() const { return verb == Verb::all_gather ? to.bytes() : from.bytes(); }  ///< of the whole buffer
   Tensor whole() const { return verb == Verb::all_gather ? to : from; }
   Tensor part() const { return verb == Verb::all_gather ? from : to; }
@@ -47,6 +49,11 @@ class Fabric {
   /// to = every member's `from`, in member order. Sent: (n-1)/n S. With borders, `from` has the size of [borders[me],
   /// borders[me+1]).
   void all_gather(Lane, Group, Tensor from, Tensor to, Payload = Payload::data, Borders = {});
+  /// to = sum of the members' `from`, at member `root`, where `to` may be `from`; the others' is left alone and may be empty. Sent:
+  /// S, by all but the root. In pieces from member to member, root+1 first and the root last, as NCCL's ring.
+  void reduce(Lane, Group, Tensor from, Tensor to, int root, Payload = Payload::data);
+  /// buffer = the root's. Sent: S, by all but the member before the root. In pieces from member to member, the root first.
+  void broadcast(Lane, Group, Tensor buffer, int root, Payload = Payload::data);
 
   /// This rank will issue nothing more; what others still expect of it is an error, not a hang.
   void finish() { order_.finish(device_.rank()); }

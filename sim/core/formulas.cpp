@@ -1,11 +1,16 @@
 // The closed forms.
 #include "core/formulas.h"
 
+#include <algorithm>
+
 #include "core/dim.h"
 
 namespace shardsim::formulas {
 
-double sent_bytes(Verb verb, int n, double bytes) { return (verb == Verb::all_reduce ? 2.0 : 1.0) * bytes * (n - 1) / n; }
+double sent_bytes(Verb verb, int n, double bytes) {
+  if (is_rooted(verb)) return n > 1 ? bytes : 0;
+  return (verb == Verb::all_reduce ? 2.0 : 1.0) * bytes * (n - 1) / n;
+}
 
 std::int64_t chunk_elements(int n, int c, std::int64_t count) {
   const Dim all(count, 0);
@@ -18,7 +23,20 @@ std::int64_t sent_bytes(Verb verb, int n, int me, std::int64_t count, std::int64
   return (first_round + second_round) * width;
 }
 
+std::int64_t sent_bytes_rooted(Verb verb, int n, int me, int root, std::int64_t count, std::int64_t width) {
+  const int last = verb == Verb::reduce ? root : (root + n - 1) % n;
+  return me == last ? 0 : count * width;
+}
+
+std::int64_t pieces(std::int64_t bytes) {
+  constexpr std::int64_t most = 1 << 20;
+  return std::max<std::int64_t>(1, (bytes + most - 1) / most);
+}
+
+double filling_bytes(int n, std::int64_t bytes) { return n < 2 ? 0 : double(n - 2) * double(bytes) / double(pieces(bytes)); }
+
 double ring_seconds(Verb verb, int n, double bytes, double bandwidth, double latency) {
+  if (is_rooted(verb)) return n < 2 ? 0 : (n - 1) * latency + (bytes + filling_bytes(n, std::int64_t(bytes))) / bandwidth;
   const double steps = (verb == Verb::all_reduce ? 2.0 : 1.0) * (n - 1);
   return steps * (bytes / n / bandwidth + latency);
 }

@@ -10,11 +10,6 @@ void HookedScheme::bind(Rank& rank) {
   mesh_ = Mesh::of(rank.index, rank.world, rank.world);
   Model& model = rank.model;
   if (model.tree().empty()) throw IllegalStep("this model has no modules to hook");
-  const std::string name = "scheme '" + rank.scheme + "': ";
-  if (rank.knobs.loss_scale.on)
-    throw ScenarioError(name + "precision.loss_scale: loss scaling is not modelled for real systems; use bf16 or fp32");
-  if (rank.knobs.decays_matrices_only && rank.knobs.adam.weight_decay != 0)
-    throw ScenarioError(name + "optimizer.weight_decay_on: matrices is not modelled for real systems; write all");
   Dim begin;
   for (int module = 0; module < model.modules(); ++module)
     for (const Weight& weight : model.layout(module)) {
@@ -27,6 +22,12 @@ void HookedScheme::bind(Rank& rank) {
       if (parameters_[parameter].module < 0) parameters_[parameter].module = module;  // a tied one is its first user's
   gradients_.resize(parameters_.size());
   model.attach(this);
+  label(Verb::bind);
+  if (knobs().loss_scale.on) {
+    scaler_ = alloc(Lane::compute, Band::workspace, Dim(3, 3), Dtype::fp32);
+    const std::vector<float> first{knobs().loss_scale.initial, 0.f, 0.f};
+    device().upload(Lane::compute, scaler_, HostView{&first, none, Dim(3, 3)});
+  }
   make_bands();
   rank.device.synchronize();  // a framework's initialisation is over before the first step begins
 }
@@ -37,7 +38,7 @@ void HookedScheme::run_step(int step, StepReport& report) {
   const int visits = int(model.visits().size());
   label(Verb::load);
   device().begin_step(step);
-  model.begin_step(step, {});
+  model.begin_step(step, scaler_);
   for (int index = 0; index < knobs().accumulation; ++index) {
     micro_batch_ = {index, index == 0, index + 1 == knobs().accumulation};
     label(Verb::load);
@@ -57,6 +58,7 @@ void HookedScheme::run_step(int step, StepReport& report) {
   update();
   label(Verb::fetch);
   model.end_step(report.loss);
+  if (scaler_) device().download(Lane::compute, scaler_, report.scaler);
   if (knobs().step_barrier) device().synchronize();
 }
 
@@ -85,17 +87,58 @@ void HookedScheme::upload_theta0(Tensor to, int parameter, Dim begin, Dim count)
   device().upload(Lane::compute, to, HostView{&rank_->theta0, parameters_[parameter].begin + begin, count});
 }
 
-Tensor HookedScheme::factor_of_clipping(Tensor squares) const {
-  if (knobs().clip <= 0) return {};
+Tensor HookedScheme::update_factor(Tensor squares) const {
+  if (!needs_norm()) return {};
   const Tensor factor = alloc(Lane::compute, Band::workspace, Dim(2, 2), Dtype::fp32);
-  device().launch(Lane::compute, ClipFactor{squares, factor, {}, knobs().clip, unscale(), {}});
+  device().launch(Lane::compute, ClipFactor{squares, factor, scaler_, knobs().clip, unscale(), knobs().loss_scale});
+  if (scaler_) device().synchronize();
   return factor;
 }
 
-void HookedScheme::launch_adam(Tensor grad, Tensor factor, Tensor master, Tensor m, Tensor v, Tensor param) const {
+Tensor HookedScheme::update_factor(const std::vector<Tensor>& gradients, Group parts) const {
+  if (!needs_norm()) return {};
+  label(Verb::clip);
+  const Held squares(device(), Lane::compute, alloc(Lane::compute, Band::workspace, one, Dtype::fp32));
+  device().launch(Lane::compute, Fill{*squares, 0.f});
+  for (const Tensor& gradient : gradients) device().launch(Lane::compute, SumSquares{gradient, *squares});
+  if (parts.size > 1) {
+    fabric().all_reduce(Lane::compute, parts, *squares, Payload::control);
+    tell({"the update begins", "all_reduce of the squared norm", squares->bytes(), Lane::compute, "all reductions", ""});
+  }
+  return update_factor(*squares);
+}
+
+void HookedScheme::launch_adam(const std::vector<AdamTensors>& list, Tensor factor) const {
   AdamRule rule = knobs().adam;
   rule.lr = float(double(rule.lr) * knobs().schedule.at(step_));
-  device().launch(Lane::compute, Adam{grad, factor, {}, master, m, v, param, rule, unscale(), step_ + 1});
+  if (!knobs().decays_matrices_only) return launch_adam(list, factor, rule);
+  std::vector<AdamTensors> matrices, others;
+  for (const AdamTensors& of : list) {
+    const Parameter& p = parameters_[std::size_t(of.parameter)];
+    (p.rows.charged() > 1 && p.cols.charged() > 1 ? matrices : others).push_back(of);
+  }
+  launch_adam(matrices, factor, rule);
+  rule.weight_decay = 0;
+  launch_adam(others, factor, rule);
+}
+
+void HookedScheme::launch_adam(const std::vector<AdamTensors>& list, Tensor factor, AdamRule rule) const {
+  std::vector<Held> denominators;
+  const auto make_denominator = [&](const AdamTensors& of) {
+    label(Verb::adam, of.parameter);
+    denominators.emplace_back(device(), Lane::compute, alloc(Lane::compute, Band::workspace, of.v.count(), Dtype::fp32));
+  };
+  if (rule.passes == AdamPasses::foreach)  // all denominators are computed before the first is used
+    for (const AdamTensors& of : list) make_denominator(of);
+  bool joins = false;
+  for (const AdamTensors& of : list) {
+    if (rule.passes == AdamPasses::for_loop) make_denominator(of);
+    label(Verb::adam, of.parameter);
+    device().launch(Lane::compute,
+                    Adam{of.grad, factor, scaler_, of.master, of.m, of.v, of.param, rule, unscale(), updates_before() + 1, joins});
+    if (rule.passes == AdamPasses::for_loop) denominators.clear();
+    else joins = true;
+  }
 }
 
 }  // namespace shardsim

@@ -66,21 +66,41 @@ class HookedScheme : public Scheme, protected ModuleHooks {
   void upload_theta0(Tensor to, int parameter, Dim begin, Dim count) const;
   /// The gradient that the pass has written, which is the caller's now.
   Tensor take_gradient(int parameter);
-  /// The multiplier that clips to `clip`, from the sum of squares of the whole gradient; empty if nothing is clipped.
-  Tensor factor_of_clipping(Tensor squares) const;
-  /// One Adam step on a slice; `param` is where the master's rounded values go (the master itself where there is none).
-  void launch_adam(Tensor grad, Tensor factor, Tensor master, Tensor m, Tensor v, Tensor param) const;
+  /// Whether the update needs the gradient's norm: to clip to it, or to know of an overflow.
+  bool needs_norm() const { return knobs().clip > 0 || knobs().loss_scale.on; }
+  /// What multiplies the gradient, from the sum of the whole gradient's squares (the same on every rank): clips, divides the loss
+  /// scale out, and says whether to skip. Freed by the caller; empty if the norm is not needed. With loss scaling the host waits
+  /// for the verdict, as GradScaler.step and DeepSpeed's check for overflow do.
+  Tensor update_factor(Tensor squares) const;
+  /// The same from what this rank has of the gradient. `parts`: the ranks whose parts together are all of it.
+  Tensor update_factor(const std::vector<Tensor>& gradients, Group parts) const;
+  /// The same where every rank has all of the gradient: the norm needs no collective.
+  Tensor update_factor(const std::vector<Tensor>& gradients) const { return update_factor(gradients, {rank().index, 1, 1, 0}); }
+  /// What Adam updates of a parameter, or of several that lie one behind the other: tensors of one size. `param` is where the
+  /// master's rounded values go, and the master itself where there is none.
+  struct AdamTensors {
+    int parameter;  ///< or what else the label of its operations counts; -1: nothing
+    Tensor grad, master, m, v, param;
+  };
+  /// The optimizer's step on this list of tensors, as torch.optim.AdamW walks it: `fused` in one kernel, `foreach` pass by pass
+  /// over the whole list with temporaries of all, `for_loop` tensor by tensor. Where only matrices decay, the list is two parameter
+  /// groups, one after the other; each entry has to be (of) one parameter then.
+  void launch_adam(const std::vector<AdamTensors>&, Tensor factor) const;
+  /// Updates before this step's: of a system that does not update in its first steps, fewer.
+  virtual int updates_before() const { return step_; }
   /// A line of the step's timeline, for whoever asked to see it.
   void tell(const TimelineEntry& entry) const {
     if (rank_->timeline) rank_->timeline->push_back(entry);
   }
 
  private:
+  void launch_adam(const std::vector<AdamTensors>&, Tensor factor, AdamRule) const;
   Rank* rank_ = nullptr;
   Mesh mesh_;
   std::vector<Parameter> parameters_;
   std::vector<Unit> units_;
   std::vector<Tensor> gradients_;  // being made
+  Tensor scaler_;                  // {scale, good steps, updates}, with loss scaling
   MicroBatch micro_batch_;
   int step_ = 0;
 };

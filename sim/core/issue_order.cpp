@@ -8,9 +8,10 @@
 namespace shardsim {
 namespace {
 
-std::string in_words(Verb verb, Label label, Lane lane, std::int64_t bytes) {
+std::string in_words(Verb verb, Label label, Lane lane, std::int64_t bytes, int root) {
   std::string text = name_of(verb);
   text += label.unit < 0 ? "()" : "(unit " + std::to_string(label.unit) + ")";
+  if (is_rooted(verb)) text += " with root " + std::to_string(root);
   return text + " of " + std::to_string(bytes) + " bytes on the " + name_of(lane) + " stream";
 }
 
@@ -22,7 +23,7 @@ std::string in_words(Verb verb, Label label, Lane lane, std::int64_t bytes) {
 
 }  // namespace
 
-void IssueOrder::issue(int rank, const Group& group, Lane lane, Verb verb, Label label, std::int64_t bytes) {
+void IssueOrder::issue(int rank, const Group& group, Lane lane, Verb verb, Label label, std::int64_t bytes, int root) {
   const std::lock_guard lock(mutex_);
   History& history = histories_[{group.first, group.stride, group.size}];
   if (history.count.empty()) {
@@ -37,16 +38,17 @@ void IssueOrder::issue(int rank, const Group& group, Lane lane, Verb verb, Label
   const std::uint64_t mine = history.count[group.me]++;
   for (int member = 0; history.any_finished && member < group.size; ++member)
     if (history.finished[member] && history.count[member] <= mine)
-      too_few(group.rank(member), history.count[member], rank, in_words(verb, label, lane, bytes));
+      too_few(group.rank(member), history.count[member], rank, in_words(verb, label, lane, bytes, root));
   const std::uint64_t position = mine - history.closed;
   if (position == history.open.size()) {
-    history.open.push_back({verb, lane, label, bytes, rank});
+    history.open.push_back({verb, lane, label, bytes, root, rank});
   } else {
     Issued& first = history.open[position];
-    if (first.verb != verb || first.lane != lane || first.bytes != bytes || first.label.unit != label.unit)
+    if (first.verb != verb || first.lane != lane || first.bytes != bytes || first.root != root || first.label.unit != label.unit)
       throw IllegalStep("ranks issue different collectives: as number " + std::to_string(mine + 1) + " of its group, rank " +
-                        std::to_string(rank) + " issues " + in_words(verb, label, lane, bytes) + " where rank " +
-                        std::to_string(first.rank) + " issued " + in_words(first.verb, first.label, first.lane, first.bytes) +
+                        std::to_string(rank) + " issues " + in_words(verb, label, lane, bytes, root) + " where rank " +
+                        std::to_string(first.rank) + " issued " +
+                        in_words(first.verb, first.label, first.lane, first.bytes, first.root) +
                         "; step() must not depend on the rank");
     ++first.ranks;
   }
@@ -64,7 +66,7 @@ void IssueOrder::finish(int rank) {
       const std::uint64_t count = history.count[member];
       if (count < history.closed + history.open.size()) {
         const Issued& next = history.open[count - history.closed];
-        too_few(rank, count, next.rank, in_words(next.verb, next.label, next.lane, next.bytes));
+        too_few(rank, count, next.rank, in_words(next.verb, next.label, next.lane, next.bytes, next.root));
       }
     }
 }

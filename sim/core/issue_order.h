@@ -16,7 +16,7 @@ namespace shardsim {
 class IssueOrder {
  public:
   /// Throws IllegalStep when another rank issued something else as its k-th collective in this group, or has finished before it.
-  void issue(int rank, const Group&, Lane, Verb, Label, std::int64_t bytes);
+  void issue(int rank, const Group&, Lane, Verb, Label, std::int64_t bytes, int root = 0);
   /// `rank` issues nothing more. Throws IllegalStep when another rank already waits for it.
   void finish(int rank);
 
@@ -26,6 +26,7 @@ class IssueOrder {
     Lane lane;
     Label label;
     std::int64_t bytes;
+    int root;
     int rank;  ///< the first that issued it
     int ranks = 1;
   };

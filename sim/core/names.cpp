@@ -23,20 +23,54 @@ const char* name_of(Lane lane) {
 }
 
 const char* name_of(Verb verb) {
-  constexpr const char* names[] = {"bind",       "load",    "forward", "backward", "all_reduce", "reduce_scatter",
-                                   "all_gather", "release", "clip",    "adam",     "fetch"};
+  constexpr const char* names[] = {"bind",   "load",      "forward", "backward", "all_reduce", "reduce_scatter", "all_gather",
+                                   "reduce", "broadcast", "release", "clip",     "adam",       "fetch"};
   static_assert(std::size(names) == verb_count);
   return names[unsigned(verb)];
 }
 
 const char* op_name(std::size_t index) {
-  constexpr const char* names[] = {"matmul", "batched_matmul", "add_bias", "sum_rows", "embed", "embed_backward", "norm",
-                                   "norm_backward", "rotate", "attention", "attention_backward", "split_heads",
-                                   "split_heads_backward", "merge_heads", "causal_mask", "masked_softmax", "softmax_backward",
-                                   "tanh", "tanh_backward", "gelu", "gelu_backward", "silu", "silu_backward", "swiglu",
-                                   "swiglu_backward", "scale", "cube", "cube_backward", "multiply", "mse_loss", "cross_entropy",
-                                   "log_softmax", "nll_loss", "log_softmax_backward", "copy", "chunk_copy", "add", "fill",
-                                   "sum_squares", "clip_factor", "adam"};
+  constexpr const char* names[] = {"matmul",
+                                   "batched_matmul",
+                                   "add_bias",
+                                   "sum_rows",
+                                   "embed",
+                                   "embed_backward",
+                                   "norm",
+                                   "norm_backward",
+                                   "rotate",
+                                   "attention",
+                                   "attention_backward",
+                                   "split_heads",
+                                   "split_heads_backward",
+                                   "merge_heads",
+                                   "causal_mask",
+                                   "masked_softmax",
+                                   "softmax_backward",
+                                   "tanh",
+                                   "tanh_backward",
+                                   "gelu",
+                                   "gelu_backward",
+                                   "silu",
+                                   "silu_backward",
+                                   "swiglu",
+                                   "swiglu_backward",
+                                   "scale",
+                                   "cube",
+                                   "cube_backward",
+                                   "multiply",
+                                   "mse_loss",
+                                   "cross_entropy",
+                                   "log_softmax",
+                                   "nll_loss",
+                                   "log_softmax_backward",
+                                   "copy",
+                                   "chunk_copy",
+                                   "add",
+                                   "fill",
+                                   "sum_squares",
+                                   "clip_factor",
+                                   "adam"};
   static_assert(std::size(names) == std::variant_size_v<Op>);
   return names[index];
 }

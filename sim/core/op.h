@@ -108,7 +108,8 @@ struct ClipFactor { Tensor squares, factor, scaler; float limit, unscale; LossSc
 /// One Adam step t (from 1) on a slice: g = grad * unscale * factor's multiplier, moments and master in fp32, bias correction, eps
 /// outside the root. `master` is the parameter itself in fp32; otherwise `param` receives the master, rounded. Nothing is written
 /// where factor skips; with a scaler, t is its count of updates. The same arithmetic for all of the rule's implementations.
-struct Adam { Tensor grad, factor, scaler, master, m, v, param; AdamRule rule; float unscale; int t; };
+/// `joins`: a further tensor of the kernels that the Adam before it launched (PyTorch's fused and foreach walk lists of tensors).
+struct Adam { Tensor grad, factor, scaler, master, m, v, param; AdamRule rule; float unscale; int t; bool joins = false; };
 
 using Op = std::variant<Matmul, BatchedMatmul, AddBias, SumRows, Embed, EmbedBackward, Norm, NormBackward, Rotate, Attention,
                         AttentionBackward, SplitHeads, SplitHeadsBackward, MergeHeads, CausalMask, MaskedSoftmax, SoftmaxBackward,

@@ -24,13 +24,19 @@ enum class Verb : std::uint8_t {
   all_reduce,
   reduce_scatter,
   all_gather,
+  reduce,
+  broadcast,
   release,
   clip,
   adam,
   fetch,
 };
-inline constexpr int verb_count = 11;
+inline constexpr int verb_count = 13;
 const char* name_of(Verb);
+inline constexpr Verb collective_verbs[] = {Verb::all_reduce, Verb::reduce_scatter, Verb::all_gather, Verb::reduce,
+                                            Verb::broadcast};
+/// Whether a collective goes to or comes from one member, its root.
+constexpr bool is_rooted(Verb verb) { return verb == Verb::reduce || verb == Verb::broadcast; }
 
 /// The verb and the unit in whose name the next operations are enqueued. unit -1: no unit.
 struct Label {

@@ -35,7 +35,8 @@ double most_of_ll(const Wiring& w) {
 CollectivePrice in_ring(const Wiring& w, Protocol protocol, Verb verb, double bytes) {
   const auto p = std::size_t(protocol);
   const bool all_reduce = verb == Verb::all_reduce;
-  const double steps = (all_reduce ? 2 : 1) * (w.ranks - 1), between = (all_reduce ? 2 : 1) * (w.nodes - 1);
+  const double steps = is_rooted(verb) ? w.ranks : (all_reduce ? 2 : 1) * (w.ranks - 1),
+               between = (all_reduce ? 2 : 1) * (w.nodes - 1);
   double inside = w.nvlink ? ring_nvlink[p] : ring_pcie[p];
   if (w.nodes > 1) inside = std::max(inside, post_overhead[p]);
   const double network = w.ranks == w.nodes ? tree_network[p] : ring_network[p];
@@ -100,7 +101,7 @@ std::optional<Generation> generation_of(const std::string& name) {
   return {};
 }
 
-Measured& CollectiveRules::of(Verb verb) { return measured[verb == Verb::all_reduce ? 0 : verb == Verb::reduce_scatter ? 1 : 2]; }
+Measured& CollectiveRules::of(Verb verb) { return measured.at(std::size_t(verb) - std::size_t(Verb::all_reduce)); }
 const Measured& CollectiveRules::of(Verb verb) const { return const_cast<CollectiveRules*>(this)->of(verb); }
 
 double CollectivePrice::seconds(Verb verb, int ranks, double bytes) const {

@@ -38,7 +38,7 @@ struct Measured {
 struct CollectiveRules {
   std::optional<Algorithm> algorithm;  ///< of all-reduces; the others run in a ring in any case
   std::optional<Protocol> protocol;
-  std::array<Measured, 3> measured;  ///< all_reduce, reduce_scatter, all_gather
+  std::array<Measured, 5> measured;  ///< in the order of the verbs from all_reduce on
   const Measured& of(Verb) const;
   Measured& of(Verb);
 };

@@ -58,7 +58,7 @@ Work attention(const Gpu& gpu, const Tensor& out, const Heads& heads, double pas
 Work adam_in_passes(const Adam& o) {
   Work work;
   work.kernels = 0;
-  const auto pass = [&](double moved) { work.bytes += moved, ++work.kernels; };
+  const auto pass = [&](double moved) { work.bytes += moved, work.kernels += o.joins ? 0 : 1; };
   const double p = bytes(o.m);                                 // as many elements, fp32
   if (o.grad.dtype() != Dtype::fp32) pass(bytes(o.grad) + p);  // grad to fp32
   if (o.factor) pass(2 * p);                                   // grad *= clip coefficient
@@ -136,14 +136,14 @@ Work work(const Gpu&, const LogSoftmax& o) { return {0, all(o.x, o.y)}; }  // th
 Work work(const Gpu&, const NllLoss& o) { return {0, all(o.dlogp)}; }
 Work work(const Gpu&, const LogSoftmaxBackward& o) { return {0, all(o.y, o.dy, o.dx)}; }
 /// What joins another kernel has its bytes, and no launch.
-Work copied(double bytes, bool joins) {
+Work moved(double bytes, bool joins) {
   Work work{0, bytes};
   work.kernels = joins ? 0 : 1;
   return work;
 }
-Work work(const Gpu&, const Copy& o) { return copied(all(o.from, o.to), o.joins); }
+Work work(const Gpu&, const Copy& o) { return moved(all(o.from, o.to), o.joins); }
 Work work(const Gpu&, const ChunkCopy& o) {
-  return copied(bytes(o.whole) + count(o.whole) * double(bytes_of(o.flat.dtype())), o.joins);
+  return moved(bytes(o.whole) + count(o.whole) * double(bytes_of(o.flat.dtype())), o.joins);
 }
 Work work(const Gpu& gpu, const Add& o) {  // of matrices: a residual; of vectors: gradients
   return elementwise(o.y.rows.charged() > 1 ? gpu.residual_bytes : 0, 1, o.y, all(o.x, o.y, o.y));
@@ -154,7 +154,7 @@ Work work(const Gpu&, const ClipFactor& o) { return {0, all(o.squares, o.factor)
 Work work(const Gpu&, const Adam& o) {
   if (o.rule.passes != AdamPasses::fused) return adam_in_passes(o);
   const bool has_master = o.master.in != o.param.in;
-  return {0, bytes(o.grad) + 2 * all(o.master, o.m, o.v) + (has_master ? bytes(o.param) : 0)};
+  return moved(bytes(o.grad) + 2 * all(o.master, o.m, o.v) + (has_master ? bytes(o.param) : 0), o.joins);
 }
 // clang-format on
 

@@ -1,5 +1,6 @@
 // The numbers of a collective, moved in the ring's order: chunk c is summed starting at member c+1 and ending at member c, rounded
-// to the buffer's type at every hop. Shared by all host fabrics, which is why their bits agree.
+// to the buffer's type at every hop; all of a reduce's buffer is its root's chunk. Shared by all host fabrics, which is why their
+// bits agree.
 #pragma once
 #include <span>
 
@@ -17,6 +18,8 @@ struct Chunk {
 };
 /// Chunk c of the collective's whole buffer.
 Chunk chunk(const Collective&, int c);
+/// Piece i of k of a tensor: of a reduce or broadcast.
+Chunk piece(const Tensor&, std::int64_t i, std::int64_t k);
 /// All of a tensor.
 Chunk all_of(const Tensor&);
 /// Throws IllegalStep unless the members of a collective have equally many floats in a chunk.

@@ -5,6 +5,7 @@
 #include <limits>
 
 #include "conformance/backends.h"
+#include "conformance/values.h"
 
 using namespace shardsim;
 using namespace shardsim::conformance;
@@ -15,38 +16,6 @@ constexpr float not_a_number = std::numeric_limits<float>::quiet_NaN();
 constexpr int worlds[] = {1, 2, 3, 4, 5, 8};
 constexpr std::int64_t part_sizes[] = {0, 1, 3, 17, 64};  // elements of one member's slice
 
-/// The nearest number with 8 significant bits, ties to even: bf16, restated.
-float to_width(Dtype type, double x) {
-  if (type == Dtype::fp32 || x == 0) return float(x);
-  int exponent;
-  const double mantissa = std::frexp(x, &exponent);
-  return float(std::ldexp(std::nearbyint(std::ldexp(mantissa, 8)), exponent - 8));
-}
-
-/// Rank r's element i: values whose sums have to be rounded.
-float value(Dtype type, int r, std::int64_t i) { return to_width(type, std::sin(1.0 + 3.0 * r + 0.7 * double(i)) * (1 + r)); }
-
-std::vector<float> values(Dtype type, int r, std::int64_t begin, std::int64_t count) {
-  std::vector<float> list;
-  for (std::int64_t i = begin; i < begin + count; ++i) list.push_back(value(type, r, i));
-  return list;
-}
-
-/// Elements [begin, end) of chunk c, summed over n members in the ring's order: chunk c begins at member c + 1 and ends at member
-/// c, rounded at every hop.
-std::vector<float> summed_between(Dtype type, int n, std::int64_t begin, std::int64_t end, int c) {
-  std::vector<float> sums;
-  for (std::int64_t i = begin; i < end; ++i) {
-    float sum = value(type, (c + 1) % n, i);
-    for (int hop = 2; hop <= n; ++hop) {
-      const float next = value(type, (c + hop) % n, i) + sum;  // in fp32
-      sum = to_width(type, next);
-    }
-    sums.push_back(sum);
-  }
-  return sums;
-}
-
 std::vector<float> summed(Dtype type, int n, std::int64_t part, int c) {
   return summed_between(type, n, c * part, (c + 1) * part, c);
 }
@@ -56,8 +25,6 @@ std::vector<float> all_summed(Dtype type, int n, std::int64_t part) {
   for (int c = 0; c < n; ++c) append(sums, summed(type, n, part, c));
   return sums;
 }
-
-Group everyone(int world, int rank) { return {0, 1, world, rank}; }
 
 /// Runs `body` for every world; hands rank, world and result to `expected`.
 using Expected = std::function<std::vector<float>(Dtype, int n, int me, std::int64_t part)>;

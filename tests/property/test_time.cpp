@@ -32,6 +32,8 @@ void issue(const std::vector<Job>& jobs, Device& device, Fabric& fabric) {
     const Tensor slice = buffer.slice(Dim(group.me * job.elements / group.size, 0), Dim(job.elements / group.size, 0));
     if (job.verb == Verb::all_reduce) fabric.all_reduce(job.lane, group, buffer);
     if (job.verb == Verb::reduce_scatter) fabric.reduce_scatter(job.lane, group, buffer, slice);
+    if (job.verb == Verb::reduce) fabric.reduce(job.lane, group, buffer, buffer, group.size - 1);
+    if (job.verb == Verb::broadcast) fabric.broadcast(job.lane, group, buffer, group.size / 2);
     if (job.verb == Verb::all_gather) fabric.all_gather(job.lane, group, slice, buffer);
   }
 }
@@ -109,6 +111,23 @@ TEST_CASE("a ring all-reduce takes 2(N-1) steps of a chunk's transfer and an edg
       INFO("N = " << n << ", have to " << have_to << ", actual " << actual);
       CHECK(actual == doctest::Approx(have_to).epsilon(1e-6).scale(0));  // should: SimGrid's clock resolves 1 ns
     }
+}
+
+TEST_CASE("a reduce or broadcast takes N-1 latencies and its pieces of a MiB one behind the other, in every fidelity") {
+  IdealGpus gpus;
+  using GroupOf = Group (*)(int);
+  for (const auto& [n, group] : {std::pair<int, GroupOf>{2, all<2>}, {3, all<3>}, {8, all<8>}})
+    for (const Verb verb : {Verb::reduce, Verb::broadcast})
+      for (const std::int64_t mebibytes : {1, 50})
+        for (const Fidelity fidelity : {Fidelity::ring, Fidelity::coupled, Fidelity::formula}) {
+          gpus.gpus = n;
+          const std::int64_t elements = mebibytes << 18;
+          // Have to: the last member has its first piece after N-1 edges, and then one every 2^20 B / 50 GB/s.
+          const double piece = (1 << 20) / 50e9, have_to = (n - 1) * (piece + 1e-6) + double(mebibytes - 1) * piece;
+          const double actual = ends_of(platform_xml(gpus), n, fidelity, {{verb, group, elements, Lane::reduce}})[0];
+          INFO(name_of(verb) << ", N = " << n << ", " << mebibytes << " MiB, have to " << have_to << ", actual " << actual);
+          CHECK(actual == doctest::Approx(have_to).epsilon(1e-4).scale(0));  // should: SimGrid's clock resolves 1 ns a message
+        }
 }
 
 TEST_CASE("SimGrid's own link counters agree with the bytes that the fabrics count") {

@@ -224,6 +224,41 @@ TEST_CASE("routing slices to their owners sends as much; a parameter larger than
   CHECK(std::accumulate(pieces.begin(), pieces.end(), 0) == std::accumulate(sizes.begin(), sizes.end(), 0));
 }
 
+TEST_CASE("without multi-rank all-reduces an element goes once around to its owner: each rank sends all that is not its own") {
+  const PlatformFile platform(IdealGpus{.gpus = 64});
+  for (const int world : {1, 2, 3, 8, 64})
+    for (const int accumulation : {1, 2})
+      for (const char* limit : {"500", "500000000"})
+        for (const int number : {1, 2}) {
+          INFO("world " << world << ", accumulation " << accumulation << ", bucket " << limit << ", stage " << number);
+          Scenario s = thin_gpt2();
+          s.platform = platform.path(), s.world = world, s.knobs.accumulation = accumulation, s.numerics = Numerics::off;
+          s.fabric = Fidelity::ring, s.steps = 1, s.recorded_ranks = 1;
+          const Words words{{"reduce_bucket_size", limit}, {"use_multi_rank_bucket_allreduce", "false"}};
+          const SchemeResult result = run(s, stage(number, with(overlap, words)));
+          const std::int64_t partition = (result.parameters + 2 * world - 1) / (2 * world) * 2;
+          for (int me = 0; me < world; ++me) {
+            const std::int64_t own = std::clamp(result.parameters - me * partition, std::int64_t(0), partition);
+            const std::int64_t reduced = (number == 2 ? accumulation : 1) * (world > 1 ? result.parameters - own : 0);
+            CHECK(sent(result, me) == 4 * (reduced + ring_elements(partition * world, world, me, true)));
+          }
+        }
+}
+
+TEST_CASE("a reduce per owner: GPT-2 Large's buckets have the slices of 6 and of 4 ranks, and the host waits before each") {
+  const Words words = with(overlap, {{"use_multi_rank_bucket_allreduce", "false"}});
+  const SchemeResult result = run(measured_gpt2_large(), stage(2, words));
+  const std::vector<Span> reductions = collectives(result, Verb::reduce);
+  std::map<int, std::int64_t> by_bucket, owners;
+  for (const Span& span : reductions) by_bucket[span.unit] += span.size, ++owners[span.unit];
+  CHECK(by_bucket == std::map<int, std::int64_t>{{0, 2 * 498'498'560}, {1, 2 * 275'591'680}});
+  // The partition is 96,761,280 elements. In module order wte and wpe are the first 65,699,840, which come last; with them, in the
+  // second bucket, go blocks 0 to 9 and the rest of block 10.
+  CHECK(owners == std::map<int, std::int64_t>{{0, 6}, {1, 3}});
+  for (std::size_t i = 1; i < reductions.size(); ++i)
+    if (reductions[i].unit == reductions[i - 1].unit) CHECK(reductions[i].begin >= reductions[i - 1].end);
+}
+
 TEST_CASE("without contiguous gradients stage 2 reduces the same buckets from a copy, and holds none") {
   const SchemeResult result = run(measured_gpt2_large(), stage(2, with(overlap, {{"contiguous_gradients", "false"}})));
   const std::vector<Span> reductions = collectives(result, Verb::all_reduce);

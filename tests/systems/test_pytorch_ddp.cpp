@@ -157,28 +157,3 @@ TEST_CASE("a wait that DDP leaves out is named by the hazard checker, on both ba
       CHECK(message.find("all_reduce") != std::string::npos);
     }
 }
-
-TEST_CASE("what no real system models is refused with the key's name; the host's time per step reaches every system") {
-  for (const char* scheme : {"pytorch_ddp", "fsdp1", "fsdp2", "deepspeed", "megatron_distributed_optimizer", "nanotron_zero1"}) {
-    INFO(scheme);
-    const auto refusal = [&](const Scenario& s) {
-      try {
-        train(s, scheme);
-      } catch (const ScenarioError& error) {
-        return std::string(error.what());
-      }
-      return std::string();
-    };
-    Scenario s = thin_gpt2();
-    s.steps = 2;
-    const SchemeResult plain = train(s, scheme);
-    s.prices.values.push_back({cost::facts_named("step_host_seconds").front(), 5e-3, {}});
-    const SchemeResult slow = train(s, scheme);
-    CHECK(slow.ranks[0].step_end[1] - plain.ranks[0].step_end[1] > 5e-3);
-    s.knobs.decays_matrices_only = true, s.knobs.adam.weight_decay = 0.1f;
-    CHECK(refusal(s).find("optimizer.weight_decay_on: matrices is not modelled") != std::string::npos);
-    s.knobs.decays_matrices_only = false;
-    s.knobs.loss_scale = {.on = true, .dynamic = true, .initial = 1024.f};
-    CHECK(refusal(s).find("precision.loss_scale: ") != std::string::npos);
-  }
-}

@@ -52,9 +52,11 @@ Communicator& Network::communicator(const Group& group, Lane lane) {
 }
 
 cost::CollectivePrice Network::price(const Ring& ring, Verb verb, std::int64_t bytes) const {
-  if (settings_.latency == Latency::platform || fidelity() == Fidelity::ring)
-    return cost::overridden({cost::Algorithm::ring, cost::Protocol::simple, ring.latency(verb), ring.bandwidth}, verb,
+  if (settings_.latency == Latency::platform || fidelity() == Fidelity::ring) {
+    const double filling = is_rooted(verb) ? formulas::filling_bytes(ring.group.size, bytes) / ring.bandwidth : 0;
+    return cost::overridden({cost::Algorithm::ring, cost::Protocol::simple, ring.latency(verb) + filling, ring.bandwidth}, verb,
                             settings_.collectives);
+  }
   try {
     return cost::price(ring.wiring, verb, double(bytes), settings_.collectives);
   } catch (const std::invalid_argument& error) {
@@ -108,6 +110,7 @@ std::uint64_t Communicator::issue(const Collective& collective, bool numerics) {
     pending.verb = collective.verb;
     pending.payload = collective.payload;
     pending.label = collective.label;
+    pending.root = collective.root;
     pending.bytes = collective.bytes();
     pending.count = collective.whole().count().charged();
     pending.dtype = collective.whole().dtype();

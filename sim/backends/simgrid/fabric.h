@@ -49,6 +49,7 @@ struct Pending {
   Verb verb = Verb::all_reduce;
   Payload payload = Payload::data;
   Label label;
+  int root = 0;
   std::int64_t bytes = 0;  ///< of the whole buffer
   std::int64_t count = 0;  ///< its elements
   Dtype dtype = Dtype::fp32;

@@ -4,6 +4,7 @@
 
 #include <memory>
 #include <string>
+#include <utility>
 
 #include "backends/simgrid/fabric.h"
 #include "core/formulas.h"
@@ -33,6 +34,7 @@ class RingMember {
     pending_ = &pending;
     mine_ = pending.members.empty() ? nullptr : &pending.members[me_];
     if (ring_.base_latency > 0) sg::this_actor::sleep_for(ring_.base_latency);
+    if (is_rooted(pending.verb)) return pass_on();
     Message own;
     if (pending.verb == Verb::all_gather) {
       if (mine_) own = copied(numerics::all_of(mine_->from));
@@ -70,20 +72,52 @@ class RingMember {
     }
   }
 
+  /// A reduce or broadcast: piece after piece comes from the left and goes on to the right, the next one behind it.
+  void pass_on() {
+    const bool sums = pending_->verb == Verb::reduce;
+    const int root = pending_->root, first = sums ? (root + 1) % n_ : root, last = sums ? root : (root + n_ - 1) % n_;
+    const std::int64_t k = formulas::pieces(pending_->bytes);
+    sg::CommPtr under_way;
+    for (std::int64_t i = 0; i < k; ++i) {
+      Message message;
+      if (me_ != first) message = receive(left_->get_async(&received_));
+      if (mine_ && (sums || me_ == root)) {
+        const numerics::Chunk own = numerics::piece(mine_->from, i, k);
+        if (me_ == first) message = copied(own);
+        else
+          numerics::check_agree(own.count, std::int64_t(message.size())),
+              numerics::add_hop(mine_->from.dtype(), own.at, message.data(), own.count);
+      }
+      if (mine_ && (sums ? me_ == root : me_ != root)) store(message, numerics::piece(mine_->to, i, k));
+      if (under_way) under_way->wait();
+      under_way = {};
+      const Dim all(pending_->count, 0);
+      if (me_ != last) under_way = send(std::move(message), (all.share(int(i) + 1, int(k)) - all.share(int(i), int(k))).charged());
+    }
+    if (under_way) under_way->wait();
+  }
+
   /// Sends the chunk of the member at this distance.
   Message exchange(Message message, int distance) {
-    const std::int64_t bytes = bytes_of(pending_->dtype) * formulas::chunk_elements(n_, member(distance), pending_->count);
-    auto* sent = new Message(std::move(message));
-    const sg::CommPtr put = right_->put_async(sent, std::uint64_t(bytes));
-    ring_.edge_bytes[me_] += double(bytes);
-    pending_->sent[me_] += bytes;
-    Message* received = nullptr;
-    const sg::CommPtr got = left_->get_async(&received);
+    const sg::CommPtr put = send(std::move(message), formulas::chunk_elements(n_, member(distance), pending_->count));
+    const sg::CommPtr got = left_->get_async(&received_);
     got->wait();
     put->wait();
-    // The wire took its bandwidth's time; the edge's latency is ours to pay, from the moment of arrival.
+    return receive(got);
+  }
+
+  sg::CommPtr send(Message message, std::int64_t elements) {
+    const std::int64_t bytes = bytes_of(pending_->dtype) * elements;
+    ring_.edge_bytes[me_] += double(bytes);
+    pending_->sent[me_] += bytes;
+    return right_->put_async(new Message(std::move(message)), std::uint64_t(bytes));
+  }
+
+  /// The wire took its bandwidth's time; the edge's latency is ours to pay, from the moment of arrival.
+  Message receive(const sg::CommPtr& got) {
+    got->wait();
     sg::this_actor::sleep_until(got->get_finish_time() + ring_.latencies[member(-1)]);
-    const std::unique_ptr<Message> owner(received);
+    const std::unique_ptr<Message> owner(std::exchange(received_, nullptr));
     return std::move(*owner);
   }
 
@@ -100,6 +134,7 @@ class RingMember {
   sg::Mailbox *left_, *right_;
   Pending* pending_ = nullptr;
   const Collective* mine_ = nullptr;
+  Message* received_ = nullptr;
 };
 
 }  // namespace
