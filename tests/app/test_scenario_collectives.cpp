@@ -71,7 +71,7 @@ TEST_CASE("each mistake in collectives is refused for its own reason") {
       {"latency: nccl\ncollectives: {algorithm: rings}\n", "known values: auto, ring, tree, nvls"},
       {"latency: nccl\ncollectives: {protocol: simple}\n", "known values: auto, LL, LL128, Simple"},
       {"collectives: {busbw: 1GBps}\n", "known keys: algorithm, protocol, bus, alpha"},
-      {"collectives: {bus: {broadcast: 1GBps}}\n", "known keys: all_reduce, reduce_scatter, all_gather"},
+      {"collectives: {bus: {scatter: 1GBps}}\n", "known keys: all_reduce, reduce_scatter, all_gather, reduce, broadcast"},
       {"collectives: {bus: 361GBps}\n", "a map is expected"},
       {"collectives: {bus: {all_gather: 361}}\n", "has no unit"},
       {"collectives: {bus: {all_gather: 0GBps}}\n", "is out of range"},
