@@ -40,7 +40,7 @@ void LlmcZero1::check_options() const {
   if (!rank().model.gpt2()) refuse("llm.c trains GPT-2 with a tied head, and no other model; use model: gpt2");
   if (knobs().precision.grad != knobs().precision.param)
     refuse("precision.grad: llm.c's gradients have the parameters' type; leave it out");
-  if (knobs().precision.param == Dtype::fp16) refuse("fp16 needs loss scaling, which is not modelled here; use bf16");
+  if (knobs().precision.param == Dtype::fp16) refuse("llm.c scales no loss, which fp16 needs; use bf16");
   if (is_of_2024_ && recompute_ == 2) refuse("recompute: 2 came after version 2024-05; use 0 or 1");
   if (!is_sharded_) return;
   const std::int64_t n = rank().world;

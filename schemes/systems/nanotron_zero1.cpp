@@ -36,7 +36,7 @@ void NanotronZero1::check_options() const {
         "commit: newest wraps the model into DDP on more than one rank, whose hook for fp32 accumulation raises "
         "NotImplementedError "
         "with ZeRO-1; use commit: before-7bc9923, or zero_stage: 0");
-  if (precision.param == Dtype::fp16) refuse("fp16 needs loss scaling, which is not modelled here; use bf16");
+  if (precision.param == Dtype::fp16) refuse("nanotron scales no loss, which fp16 needs; use bf16");
   if (precision.grad != precision.param)
     refuse("precision.grad: backward makes gradients of the parameters' type, and sums are fp32; leave it out");
   if (!precision.master) refuse("fp32 accumulation keeps fp32 masters; use precision.master: fp32");
