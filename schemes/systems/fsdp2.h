@@ -90,7 +90,7 @@ class Fsdp2 final : public HookedScheme {
   void after(Lane lane, Event event, Edge edge) const {
     if (knobs().omitted != edge) device().wait(lane, event);
   }
-  Lane gather_lane() const { return lane(Lane::gather); }
+  Lane copy_in_lane() const { return lane(Lane::copy); }
   Lane reduce_lane() const { return lane(Lane::reduce); }
 
   Options options_;

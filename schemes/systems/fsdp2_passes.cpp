@@ -9,29 +9,30 @@ std::string in_words(const std::string& what, int group) { return what + " of gr
 
 }  // namespace
 
-/// Copy-in and all-gather. FSDP2 has a stream for each; here they share one, so the next copy-in waits for this all-gather.
+/// Copy-in and all-gather. FSDP2 has a stream for each; on one (up to streams: 3), the next copy-in waits for this all-gather.
 void Fsdp2::unshard(int index) {
   ParamGroup& group = groups_[std::size_t(index)];
   if (group.parameters.empty() || group.gathered || group.residence == Residence::unsharded) return;
   const bool from_pieces = group.residence == Residence::sharded_post_forward;
   const Buffer& buffer = from_pieces ? group.post_forward : group.buffer;
-  const Lane gather = gather_lane();
+  const Lane copy = copy_in_lane(), gather = lane(Lane::gather);
   label(Verb::all_gather, index);
-  if (from_pieces) device().wait(gather, group.reshard_event);
+  if (from_pieces) device().wait(copy, group.reshard_event);
   const bool casts = original_ != compute_;
   // Under a param_dtype, what goes in is cast into a buffer of its own first, be it pieces that have the type already.
-  const Tensor cast = casts ? alloc(gather, Band::gathered, buffer.own(), compute_) : Tensor{};
-  group.gathered = alloc(gather, Band::gathered, buffer.whole(), compute_);
+  const Tensor cast = casts ? alloc(copy, Band::gathered, buffer.own(), compute_) : Tensor{};
+  group.gathered = alloc(copy, Band::gathered, buffer.whole(), compute_);
   const Tensor mine = group.gathered.slice((*buffer.borders)[std::size_t(buffer.ranks.me)], buffer.own());
   for (std::size_t i = 0; i < group.parameters.size(); ++i) {
     const State& s = states_[std::size_t(group.parameters[i])];
     const auto& [at, size] = buffer.places[i];
-    device().launch(gather, Copy{from_pieces ? s.piece : s.shard, (casts ? cast : mine).slice(at, size), i > 0});
+    device().launch(copy, Copy{from_pieces ? s.piece : s.shard, (casts ? cast : mine).slice(at, size), i > 0});
   }
   if (casts) {
-    device().launch(gather, Copy{cast, mine});
-    device().free(gather, cast);
+    device().launch(copy, Copy{cast, mine});
+    device().free(copy, cast);
   }
+  device().wait(gather, device().record(copy));
   fabric().all_gather(gather, buffer.ranks, mine, group.gathered, Payload::data, buffer.borders);
   group.gather_event = device().record(gather);
   tell({in_words("unshard", index), "all_gather", group.gathered.bytes(), gather,
@@ -71,8 +72,8 @@ void Fsdp2::wait_for_unshard(int index, bool forward) {
 
 void Fsdp2::free_last_gather() {
   if (!last_gather_.tensor) return;
-  after(gather_lane(), last_gather_.event, Edge::release_before_gather);
-  device().free(gather_lane(), last_gather_.tensor);
+  after(copy_in_lane(), last_gather_.event, Edge::release_before_gather);
+  device().free(copy_in_lane(), last_gather_.tensor);
   last_gather_ = {};
 }
 
@@ -104,7 +105,7 @@ void Fsdp2::reshard_after_forward(int index) {
 void Fsdp2::pre_forward(int module) {
   const int index = group_of(module);
   if (index < 0) return;
-  if (module == 0) after(gather_lane(), device().record(Lane::compute), Edge::update_before_gather);
+  if (module == 0) after(copy_in_lane(), device().record(Lane::compute), Edge::update_before_gather);
   unshard(index);
   wait_for_unshard(index, true);
   label(Verb::forward);

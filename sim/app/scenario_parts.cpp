@@ -117,7 +117,7 @@ void read_knobs(const Fields& root, Scenario& scenario, std::vector<std::string>
   read_optimizer(root, knobs, defaults);
   read_mesh(root, scenario);
   knobs.units = root.value_or("units", Cut{}, "layer", [&](const YamlNode& node) { return cut_of(node, defaults); });
-  knobs.streams = int(root.integer_or("streams", 2, 1, 3));
+  knobs.streams = int(root.integer_or("streams", 2, 1, 4));
   knobs.prefetch = root.value_or("prefetch", 1, "1", budget_of);
   knobs.unreduced = root.value_or("unreduced", 1, "1", budget_of);
   knobs.grads_resident = root.value_or("grads", true, "resident", [](const YamlNode& node) {

@@ -17,7 +17,7 @@ const char* name_of(Dtype type) {
 }
 
 const char* name_of(Lane lane) {
-  constexpr const char* names[] = {"compute", "gather", "reduce"};
+  constexpr const char* names[] = {"compute", "gather", "reduce", "copy"};
   static_assert(std::size(names) == lane_count);
   return names[unsigned(lane)];
 }

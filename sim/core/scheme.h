@@ -30,9 +30,9 @@ enum class Edge : std::uint8_t {
 struct Knobs {
   Precision precision;
   Cut units;
-  int streams = 2;             ///< 1: all on one; 2: compute beside one communicator; 3: gathers and reductions apart
-  int prefetch = 1;            ///< gathered units that may be alive beyond the one in use
-  int unreduced = 1;           ///< full gradients that may be alive beyond the one being made
+  int streams = 2;    ///< 1: all on one; 2: compute beside one communicator; 3: gathers and reductions apart; 4: copies, too
+  int prefetch = 1;   ///< gathered units that may be alive beyond the one in use
+  int unreduced = 1;  ///< full gradients that may be alive beyond the one being made
   bool grads_resident = true;  ///< false: gradients live from backward to Adam only, as in most frameworks
   bool step_barrier = true;    ///< the host waits for all streams at the end of a step
   int accumulation = 1;        ///< micro-batches per step
@@ -66,7 +66,8 @@ struct Rank {
 
   Lane lane(Lane wanted) const {
     if (knobs.streams == 1) return Lane::compute;
-    return knobs.streams == 2 && wanted == Lane::reduce ? Lane::gather : wanted;
+    const bool has_own = wanted == Lane::reduce ? knobs.streams >= 3 : wanted == Lane::copy ? knobs.streams >= 4 : true;
+    return has_own ? wanted : Lane::gather;
   }
 };
 

@@ -5,8 +5,8 @@
 namespace shardsim {
 
 /// A rank's streams. A scenario with fewer streams maps several of these to one (see Rank::lane).
-enum class Lane : std::uint8_t { compute, gather, reduce };
-inline constexpr int lane_count = 3;
+enum class Lane : std::uint8_t { compute, gather, reduce, copy };
+inline constexpr int lane_count = 4;
 const char* name_of(Lane);
 
 /// "Everything enqueued on `lane` before position `at`." A sequence number, not an object; a default Event is always over.

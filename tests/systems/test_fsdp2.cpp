@@ -186,7 +186,7 @@ TEST_CASE("fsdp2 with micro-batches, clipping, meshes and every way to reshard f
       Scenario s = small_transformer(tied);
       s.world = world, s.knobs.shards = shards, s.knobs.accumulation = 3, s.knobs.clip = 0.5f, s.steps = 5;
       const SchemeResult of_dp = test::run(s, "dp");
-      for (const int streams : {1, 2, 3}) {
+      for (const int streams : {1, 2, 3, 4}) {
         s.knobs.streams = streams;
         s.backend = "simgrid";
         const SchemeResult ours = train(s, words);
@@ -239,6 +239,22 @@ TEST_CASE("fsdp2 in full, as a twin and without numerics takes the same seconds 
       if (numerics == Numerics::twin) CHECK(worst_difference(thin.ranks[0].losses, test::run(s, "dp").ranks[0].losses) < 1e-5);
     }
   }
+}
+
+TEST_CASE("with a stream of its own, fsdp2's copy-in of the next group runs beside the gather of the one before") {
+  Scenario s = gpt2_large();
+  const auto copies_beside_gathers = [&](int streams) {
+    s.knobs.streams = streams;
+    const SchemeResult result = train(s, {});
+    const std::vector<Span> gathers = collectives(result, Verb::all_gather);
+    int beside = 0;
+    for (const Span& copy : result.ranks[0].spans)
+      if (copy.verb == Verb::all_gather && copy.op != Span::collective && copy.lane != Lane::compute)
+        for (const Span& gather : gathers) beside += copy.begin < gather.end && gather.begin < copy.begin;
+    return beside;
+  };
+  CHECK(copies_beside_gathers(3) == 0);
+  CHECK(copies_beside_gathers(4) > 30);
 }
 
 TEST_CASE("fsdp2 without one of its waits is told which") {
