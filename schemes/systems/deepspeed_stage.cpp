@@ -74,10 +74,4 @@ void DeepSpeedStage::reduce(Lane lane, Tensor buffer, int root) const {
   in_type_of_communication(lane, buffer, [&](Tensor sent) { fabric().reduce(lane, mesh().world, sent, sent, root); });
 }
 
-Tensor DeepSpeedStage::zeros(Band band, Dim count, Dtype type) const {
-  const Tensor made = alloc(Lane::compute, band, count, type);
-  device().upload(Lane::compute, made, HostView{&rank().theta0, none, none});
-  return made;
-}
-
 }  // namespace shardsim

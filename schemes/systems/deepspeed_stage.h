@@ -24,12 +24,7 @@ class DeepSpeedStage : public HookedScheme {
   void reduce(Lane lane, Tensor buffer, int root) const;
   /// An all-reduce of something small, which is no traffic.
   void all_reduce_control(Lane lane, Tensor buffer) const { fabric().all_reduce(lane, mesh().world, buffer, Payload::control); }
-  /// `waits` goes on after all that `first` has queued. The edge has a name, so that a test can leave it out.
-  void order(Lane first, Lane waits, Edge edge) const {
-    if (knobs().omitted != edge) device().wait(waits, device().record(first));
-  }
   void scale(Lane lane, Tensor x, double factor) const { device().launch(lane, Scale{x, x, factor, 0}); }
-  Tensor zeros(Band band, Dim count, Dtype type) const;
 
  private:
   /// Calls communicate(tensor) with the buffer, or with a copy of it in the type of communication that is copied back.

@@ -157,7 +157,7 @@ void DeepSpeedStage3::gather_together(std::vector<int> wanted, const std::string
   }
   const Lane lane = this->lane(Lane::gather);
   label(Verb::all_gather, gather->parameters.front());
-  if (knobs().omitted != Edge::update_before_gather) device().wait(lane, updated_);
+  after(updated_, lane, Edge::update_before_gather);
   if (!overlaps_) device().wait(lane, device().record(Lane::compute));  // issued from the compute stream: behind what it has queued
   launch(*gather, lane);
   gather->over = device().record(lane);
@@ -210,14 +210,23 @@ void DeepSpeedStage3::launch(Gather& gather, Lane lane) {
   for (const int p : gather.parameters) states_[p].lender = states_[p].pending;
 }
 
+/// The host runs ahead of at most two waits for parameters: partitioned_param_coordinator.py, __max_ongoing_fetch_events.
+void DeepSpeedStage3::limit_fetches() {
+  constexpr std::size_t most = 2;
+  if (ongoing_fetches_.size() <= most) return;
+  device().synchronize(ongoing_fetches_.front());
+  ongoing_fetches_.pop_front();
+}
+
 /// The first that waits for a gather gets all of its parameters out. The buffer goes when each of them has been waited for.
 void DeepSpeedStage3::wait(int p) {
   const std::shared_ptr<Gather> gather = std::exchange(states_[p].pending, nullptr);
   --gather->unused;
+  if (gather->buffer) limit_fetches();
   const bool copies = gather->buffer && gather->views == 0;
   if (!gather->arrived) {
     label(Verb::all_gather, gather->parameters.front());
-    if (knobs().omitted != Edge::gather_before_use) device().wait(Lane::compute, gather->over);
+    after(gather->over, Lane::compute, Edge::gather_before_use);
     if (copies) copy_out(*gather);
     if (gather->buffer)
       tell({parameters()[p].name + " is needed", copies ? "copies out of the flat buffer" : "compute waits", gather->buffer.bytes(),
@@ -226,6 +235,7 @@ void DeepSpeedStage3::wait(int p) {
     for (const int q : gather->parameters) coordinator_->arrived(q);
     gather->arrived = true;
   }
+  if (gather->buffer) ongoing_fetches_.push_back(device().record(lane(Lane::gather)));
   if (copies && gather->unused == 0) device().free(Lane::compute, gather->buffer);
 }
 

@@ -9,6 +9,7 @@
 // Source: DeepSpeed 0.19.2, deepspeed/runtime/zero/stage3.py, parameter_offload.py and partition_parameters.py, and
 // deepspeed/runtime/comm/coalesced_collectives.py.
 #pragma once
+#include <deque>
 #include <memory>
 #include <optional>
 #include <string>
@@ -74,6 +75,7 @@ class DeepSpeedStage3 final : public DeepSpeedStage {
   void gather(std::vector<int> parameters, const std::string& trigger);
   void gather_together(std::vector<int> parameters, const std::string& trigger);
   void launch(Gather& gather, Lane lane);
+  void limit_fetches();
   void wait(int p);
   void copy_out(const Gather& gather);
   void drop(int p);
@@ -113,6 +115,7 @@ class DeepSpeedStage3 final : public DeepSpeedStage {
   std::int64_t elements_ = 0;  // of these
   Dim filled_;                 // of the bucket
   Event updated_;
+  std::deque<Event> ongoing_fetches_;  // what the host has waited for parameters at, on the stream of gathers
 };
 
 }  // namespace shardsim

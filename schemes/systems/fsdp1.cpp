@@ -91,7 +91,10 @@ void Fsdp1::read_scenario() {
   if (precision.grad != compute_)
     refuse("precision.grad: autograd's gradients have the parameters' type; write precision: {grad: " +
            std::string(name_of(compute_)) + "}");
-  if (compute_ == Dtype::fp16 || reduce_ == Dtype::fp16) refuse("fp16 needs loss scaling, which is not modelled here; use bf16");
+  if (knobs().decays_matrices_only && knobs().adam.weight_decay != 0 && !options_.boolean("use_orig_params"))
+    refuse(
+        "optimizer.weight_decay_on: matrices needs parameters that are matrices, and a flat one is a vector; write "
+        "use_orig_params: true");
 
   const int world = rank().world, shards = knobs().shards;
   if (hybrid_ && world > 1 && shards < 2)
@@ -171,8 +174,8 @@ void Fsdp1::lay_out(Handle& handle) const {
     if (count.charged() > 0) handle.own.push_back({handle.parameters[i], from - begin, count, from - mine});
   }
   if (orig_params_)
-    for (const Own& own : handle.own) handle.slices.push_back({own.at, own.count, {}, {}});
-  else handle.slices = {{none, size, {}, {}}};
+    for (const Own& own : handle.own) handle.slices.push_back({own.at, own.count, own.parameter, {}, {}});
+  else handle.slices = {{none, size, int(&handle - handles_.data()), {}, {}}};
 }
 
 void Fsdp1::fill(Handle& handle) {

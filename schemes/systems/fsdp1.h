@@ -37,6 +37,7 @@ class Fsdp1 final : public HookedScheme {
   /// What the optimizer sees as one tensor.
   struct Slice {
     Dim at, count;  // in the shard
+    int parameter;  // with use_orig_params; otherwise the unit, of whose flat parameter it is
     Tensor m, v;
   };
   /// PyTorch's FlatParamHandle: one unit's flat parameter. Without sharding it has one shard, the whole.
@@ -100,13 +101,9 @@ class Fsdp1 final : public HookedScheme {
   void divide(Tensor x, double divisor) const;
   Tensor cast(Lane, Tensor from, Dtype) const;
   Tensor converted(Lane, Tensor from, Dtype) const;
-  Tensor factor_of_clipping();
 
   static std::string in_words(const std::string& hook, int handle) { return hook + " of unit " + std::to_string(handle); }
   bool syncs() const { return !no_sync_ || micro_batch().last; }
-  void after(Lane lane, Event event, Edge edge) const {
-    if (knobs().omitted != edge) device().wait(lane, event);
-  }
   Lane gather_lane() const { return lane(Lane::gather); }
   Lane reduce_lane() const { return lane(Lane::reduce); }
 

@@ -42,7 +42,7 @@ void Fsdp1::reduce_grad(int index) {
   Handle& handle = at(index);
   const Lane reduce = reduce_lane();
   label(sharded_ ? Verb::reduce_scatter : Verb::all_reduce, index);
-  after(reduce, device().record(Lane::compute), Edge::gradient_before_reduction);
+  order(Lane::compute, reduce, Edge::gradient_before_reduction);
   const Tensor computed = handle.grad;
   const Tensor grad = computed.dtype() == reduce_ ? computed : cast(reduce, computed, reduce_);
   handle.grad = {};
@@ -94,32 +94,19 @@ void Fsdp1::all_reduce(int index, Tensor grad) {
   if (!keeps_low_precision_ && reduce_ != original_) at(index).grad = converted(reduce, grad, original_);
 }
 
-/// FSDP's own clip_grad_norm_: the norm of the shards, then one number summed over them.
-Tensor Fsdp1::factor_of_clipping() {
-  if (knobs().clip <= 0) return {};
-  label(Verb::clip);
-  const Held squares(device(), Lane::compute, alloc(Lane::compute, Band::workspace, one, Dtype::fp32));
-  const Tensor factor = alloc(Lane::compute, Band::workspace, Dim(2, 2), Dtype::fp32);
-  device().launch(Lane::compute, Fill{*squares, 0.f});
-  for (Handle& handle : handles_)
-    for (const Slice& slice : handle.slices)
-      device().launch(Lane::compute, SumSquares{handle.reduced(sharded_).slice(slice.at, slice.count), *squares});
-  if (sharded_) {
-    fabric().all_reduce(Lane::compute, mesh_.shards, *squares, Payload::control);
-    tell({"clip_grad_norm_", "all_reduce of the squared norm", squares->bytes(), Lane::compute, "all reductions", ""});
-  }
-  device().launch(Lane::compute, ClipFactor{*squares, factor, {}, knobs().clip, unscale(), {}});
-  return factor;
-}
-
 void Fsdp1::update() {
-  const Tensor factor = factor_of_clipping();
+  std::vector<AdamTensors> list;
+  std::vector<Tensor> gradients;
   for (Handle& handle : handles_)
     for (const Slice& slice : handle.slices) {
-      label(Verb::adam, int(&handle - handles_.data()));
       const Tensor own = handle.shard.slice(slice.at, slice.count);
-      launch_adam(handle.reduced(sharded_).slice(slice.at, slice.count), factor, own, slice.m, slice.v, own);
+      gradients.push_back(handle.reduced(sharded_).slice(slice.at, slice.count));
+      list.push_back({slice.parameter, gradients.back(), own, slice.m, slice.v, own});
     }
+  // FSDP's own clip_grad_norm_: the norm of the shards, then one number summed over them. ShardedGradScaler's found_inf goes with
+  // it.
+  const Tensor factor = sharded_ ? update_factor(gradients, mesh_.shards) : update_factor(gradients);
+  launch_adam(list, factor);
   // zero_grad(): the gradients are the reduce stream's memory, and Adam reads them.
   device().wait(reduce_lane(), device().record(Lane::compute));
   for (Handle& handle : handles_) {

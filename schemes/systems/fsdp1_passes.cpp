@@ -39,7 +39,7 @@ void Fsdp1::unshard(int index, const std::string& trigger) {
   handle.mp_shard = {};
 }
 
-void Fsdp1::wait_for_unshard() { after(Lane::compute, device().record(gather_lane()), Edge::gather_before_use); }
+void Fsdp1::wait_for_unshard() { order(gather_lane(), Lane::compute, Edge::gather_before_use); }
 
 /// The gather stream does not wait for this: its memory's reuse does.
 void Fsdp1::reshard(int index, bool frees, const std::string& trigger) {
@@ -72,7 +72,7 @@ void Fsdp1::prefetch_for_backward(int index, const std::string& trigger) {
 }
 
 void Fsdp1::pre_forward(int module) {
-  if (module == 0) after(gather_lane(), device().record(Lane::compute), Edge::update_before_gather);
+  if (module == 0) order(Lane::compute, gather_lane(), Edge::update_before_gather);
   const int index = handle_of(module);
   if (index < 0) return;
   Handle& handle = at(index);
@@ -142,7 +142,7 @@ void Fsdp1::end_backward() {
     if (handle.in_backward) post_backward_hook(int(&handle - handles_.data()));
   label(Verb::backward);
   if (syncs()) {
-    after(Lane::compute, device().record(reduce_lane()), Edge::reduction_before_update);
+    order(reduce_lane(), Lane::compute, Edge::reduction_before_update);
     tell({"backward is over", "compute waits for all reductions", 0, Lane::compute, "the reduce stream", ""});
   }
   for (Handle& handle : handles_) {

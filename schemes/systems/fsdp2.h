@@ -87,9 +87,6 @@ class Fsdp2 final : public HookedScheme {
   void accumulate(ParamGroup&, Tensor fresh);
 
   void free_last_gather();
-  void after(Lane lane, Event event, Edge edge) const {
-    if (knobs().omitted != edge) device().wait(lane, event);
-  }
   Lane copy_in_lane() const { return lane(Lane::copy); }
   Lane reduce_lane() const { return lane(Lane::reduce); }
 

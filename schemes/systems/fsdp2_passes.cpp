@@ -46,7 +46,7 @@ void Fsdp2::wait_for_unshard(int index, bool forward) {
   if (!group.gathered) return;
   label(Verb::all_gather, index);
   if (forward) free_last_gather();
-  after(Lane::compute, group.gather_event, Edge::gather_before_use);
+  after(group.gather_event, Lane::compute, Edge::gather_before_use);
   const bool from_pieces = group.residence == Residence::sharded_post_forward;
   const Buffer& buffer = from_pieces ? group.post_forward : group.buffer;
   for (const int p : group.parameters) {
@@ -72,7 +72,7 @@ void Fsdp2::wait_for_unshard(int index, bool forward) {
 
 void Fsdp2::free_last_gather() {
   if (!last_gather_.tensor) return;
-  after(copy_in_lane(), last_gather_.event, Edge::release_before_gather);
+  after(last_gather_.event, copy_in_lane(), Edge::release_before_gather);
   device().free(copy_in_lane(), last_gather_.tensor);
   last_gather_ = {};
 }
@@ -105,7 +105,7 @@ void Fsdp2::reshard_after_forward(int index) {
 void Fsdp2::pre_forward(int module) {
   const int index = group_of(module);
   if (index < 0) return;
-  if (module == 0) after(copy_in_lane(), device().record(Lane::compute), Edge::update_before_gather);
+  if (module == 0) order(Lane::compute, copy_in_lane(), Edge::update_before_gather);
   unshard(index);
   wait_for_unshard(index, true);
   label(Verb::forward);
@@ -189,7 +189,7 @@ void Fsdp2::foreach_reduce(int index) {
   const Buffer& buffer = group.buffer;
   label(Verb::reduce_scatter, index);
   if (last_reduce_.tensor) {
-    after(Lane::compute, last_reduce_.event, Edge::reduction_before_backward);
+    after(last_reduce_.event, Lane::compute, Edge::reduction_before_backward);
     device().free(Lane::compute, last_reduce_.tensor);
   }
   const Tensor input = alloc(Lane::compute, Band::bucket, buffer.whole(), reduce_);
@@ -216,7 +216,7 @@ void Fsdp2::foreach_reduce(int index) {
     device().free(Lane::compute, s.accumulated ? s.accumulated : s.grad);
     s.accumulated = s.grad = {};
   }
-  after(reduce, device().record(Lane::compute), Edge::gradient_before_reduction);
+  order(Lane::compute, reduce, Edge::gradient_before_reduction);
   Tensor output = alloc(reduce, Band::grad, buffer.own(), reduce_);
   fabric().reduce_scatter(reduce, buffer.ranks, input, output, Payload::data, buffer.borders);
   last_reduce_ = {input, device().record(reduce)};
@@ -265,14 +265,14 @@ void Fsdp2::end_backward() {
   group_post_backward(int(groups_.size()) - 1);
   label(Verb::backward);
   for (ParamGroup& group : groups_) {
-    after(Lane::compute, group.reduce_event, Edge::reduction_before_update);
+    after(group.reduce_event, Lane::compute, Edge::reduction_before_update);
     group.entries.clear();
     if (group.all_reduced) device().free(reduce_lane(), group.all_reduced);
     group.all_reduced = {};
   }
   post_forward_order_.clear();
   if (last_reduce_.tensor) {
-    after(Lane::compute, last_reduce_.event, Edge::reduction_before_backward);
+    after(last_reduce_.event, Lane::compute, Edge::reduction_before_backward);
     device().free(Lane::compute, last_reduce_.tensor);
     last_reduce_ = {};
   }

@@ -129,11 +129,6 @@ void LlmcZero1::make_bands() {
     kinds_[at->second].parameters.push_back(p);
   }
   label(Verb::bind);
-  const auto zeros = [this](Band band, Dim count, Dtype type) {
-    const Tensor made = alloc(Lane::compute, band, count, type);
-    device().upload(Lane::compute, made, HostView{&rank().theta0, none, none});
-    return made;
-  };
   params_ = alloc(Lane::compute, Band::param, all, knobs().precision.param);
   grads_ = zeros(Band::grad, all, knobs().precision.grad);
   m_ = zeros(Band::opt, mine, Dtype::fp32);

@@ -61,9 +61,6 @@ class LlmcZero1 final : public HookedScheme {
   void reduce(const std::vector<int>& group, const std::string& trigger);
   /// NCCL has one stream.
   Lane nccl() const { return lane(Lane::reduce); }
-  void order(Lane first, Lane waits, Edge edge) const {
-    if (knobs().omitted != edge) device().wait(waits, device().record(first));
-  }
 
   bool is_sharded_, uses_cudnn_, is_of_2024_;
   int recompute_;

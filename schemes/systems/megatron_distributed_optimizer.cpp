@@ -120,11 +120,6 @@ void MegatronDistributedOptimizer::make_bands() {
   states_.resize(parameters().size());
   make_buckets();
   label(Verb::bind);
-  const auto zeros = [this](Band band, Dim count, Dtype type) {
-    const Tensor made = alloc(Lane::compute, band, count, type);
-    device().upload(Lane::compute, made, HostView{&rank().theta0, none, none});
-    return made;
-  };
   const Dtype type = knobs().precision.param;
   if (is_distributed_) params_ = zeros(Band::param, size_, type);
   grads_ = zeros(Band::grad, size_, main_grad_type_);
@@ -180,7 +175,7 @@ void MegatronDistributedOptimizer::finish_param_sync(int index) {
   if (bucket.is_gathered) return;
   const std::string name = "bucket " + std::to_string(index);
   if (!bucket.is_dispatched) start_param_sync(index, lane(Lane::gather), "forward reaches " + name);
-  if (knobs().omitted != Edge::parameters_before_use) device().wait(Lane::compute, bucket.gathered);
+  after(bucket.gathered, Lane::compute, Edge::parameters_before_use);
   bucket.is_gathered = true;
   if (index > 0 && !buckets_[std::size_t(index) - 1].is_dispatched)
     start_param_sync(index - 1, lane(Lane::gather), "forward has waited for " + name);
@@ -236,8 +231,7 @@ void MegatronDistributedOptimizer::end_backward() {
   if (!micro_batch().last) return;
   for (int index = 0; index < int(buckets_.size()); ++index)
     if (!buckets_[std::size_t(index)].is_reduced) start_grad_sync(index, overlaps_reduction_ ? lane(Lane::reduce) : Lane::compute);
-  if (knobs().omitted != Edge::reduction_before_update)
-    for (const Bucket& bucket : buckets_) device().wait(Lane::compute, bucket.reduced);
+  for (const Bucket& bucket : buckets_) after(bucket.reduced, Lane::compute, Edge::reduction_before_update);
   tell({"backward is over", "compute waits for all buckets", 0, Lane::compute, "all reductions", ""});
 }
 

@@ -62,10 +62,6 @@ class MegatronDistributedOptimizer final : public HookedScheme {
   void start_param_sync(int bucket, Lane lane, const std::string& trigger);
   void finish_param_sync(int bucket);
   Tensor shard_of(const Bucket& bucket, Tensor buffer) const;
-  /// `waits` goes on after all that `first` has queued.
-  void order(Lane first, Lane waits, Edge edge) const {
-    if (knobs().omitted != edge) device().wait(waits, device().record(first));
-  }
 
   Options options_;
   Mesh mesh_;

@@ -53,11 +53,6 @@ void NanotronZero1::make_bands() {
   check_options();
   if (is_sharded_) slices_ = rank().world, slice_ = mesh().world.me;
   const int n = slices_, me = slice_, count_of_all = int(parameters().size());
-  const auto zeros = [this](Band band, Dim count) {
-    const Tensor made = alloc(Lane::compute, band, count, Dtype::fp32);
-    device().upload(Lane::compute, made, HostView{&rank().theta0, none, none});
-    return made;
-  };
   Dim all, mine;
   std::vector<Dim> lengths(std::size_t(n), none);  // of the ranks' slices
   for (int p = 0; p < count_of_all; ++p) {
@@ -70,7 +65,7 @@ void NanotronZero1::make_bands() {
   borders_ = std::make_shared<const std::vector<Dim>>(std::move(borders));
 
   label(Verb::bind);
-  sums_ = zeros(Band::grad, all);
+  sums_ = zeros(Band::grad, all, Dtype::fp32);
   masters_ = alloc(Lane::compute, Band::opt, lengths[std::size_t(me)], Dtype::fp32);
   states_.resize(parameters().size());
   all = none;
@@ -86,8 +81,8 @@ void NanotronZero1::make_bands() {
     if (own.count.charged() == 0) continue;
     own.master = masters_.slice(mine, own.count);
     upload_theta0(own.master, p, own.begin, own.count);
-    own.m = zeros(Band::opt, own.count);
-    own.v = zeros(Band::opt, own.count);
+    own.m = zeros(Band::opt, own.count, Dtype::fp32);
+    own.v = zeros(Band::opt, own.count, Dtype::fp32);
     mine = mine + own.count;
     own_.push_back(own);
   }
@@ -151,7 +146,7 @@ void NanotronZero1::reduce(const Bucket& bucket) const {
     bytes += s.sum.bytes();
   }
   label(Verb::all_reduce, int(next_));
-  if (knobs().omitted != Edge::gradient_before_reduction) device().wait(reduce, device().record(Lane::compute));
+  order(Lane::compute, reduce, Edge::gradient_before_reduction);
   for (const int p : bucket.parameters) fabric().all_reduce(reduce, mesh().world, states_[std::size_t(p)].sum);
   tell({"bucket " + std::to_string(next_) + " is full", "all_reduces of its fp32 sums, tensor by tensor", bytes, reduce,
         "compute, up to the last gradient", ""});
@@ -159,8 +154,7 @@ void NanotronZero1::reduce(const Bucket& bucket) const {
 
 void NanotronZero1::end_backward() {
   if (micro_batch().last && !buckets_.empty()) {
-    for (const Bucket& bucket : buckets_)
-      if (knobs().omitted != Edge::reduction_before_update) device().wait(Lane::compute, bucket.reduced);
+    for (const Bucket& bucket : buckets_) after(bucket.reduced, Lane::compute, Edge::reduction_before_update);
     for (State& s : states_) {
       device().launch(Lane::compute, Copy{s.in_bucket, s.grad});  // DDP's last act
       device().free(Lane::compute, s.grad);

@@ -132,7 +132,7 @@ void PytorchDdp::launch_ready_buckets() {
   for (; next_ < buckets_.size() && buckets_[next_].pending == 0; ++next_) {
     Bucket& bucket = buckets_[next_];
     label(Verb::all_reduce, int(next_));
-    if (knobs().omitted != Edge::gradient_before_reduction) device().wait(reduce, device().record(Lane::compute));
+    order(Lane::compute, reduce, Edge::gradient_before_reduction);
     fabric().all_reduce(reduce, mesh().world, bucket.flat);
     bucket.reduced = device().record(reduce);
     tell({"bucket " + std::to_string(next_) + " is full, by the gradient of " + parameters()[bucket.parameters.back()].name,
@@ -153,7 +153,7 @@ void PytorchDdp::end_backward() {
   }
   for (const Bucket& bucket : buckets_) {
     label(Verb::backward);
-    if (knobs().omitted != Edge::reduction_before_update) device().wait(Lane::compute, bucket.reduced);
+    after(bucket.reduced, Lane::compute, Edge::reduction_before_update);
     if (bucket_view_) continue;
     for (const int p : bucket.parameters) device().launch(Lane::compute, Copy{view(p), states_[p].grad});
   }

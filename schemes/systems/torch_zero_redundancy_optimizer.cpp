@@ -88,7 +88,7 @@ Tensor TorchZeroRedundancyOptimizer::make_param(int p) {
 void TorchZeroRedundancyOptimizer::update() {
   if (overlaps_) return zero_grad();  // the hook has done it
   PytorchDdp::update();
-  if (knobs().omitted != Edge::update_before_gather) device().wait(lane(Lane::reduce), device().record(Lane::compute));
+  order(Lane::compute, lane(Lane::reduce), Edge::update_before_gather);
   for (int owner = 0; owner < rank().world; ++owner) {
     if (bucket_view_ && flat_[std::size_t(owner)]) broadcast(flat_[std::size_t(owner)], owner, owner);
     for (const int p : by_owner_[std::size_t(owner)])
@@ -106,7 +106,7 @@ void TorchZeroRedundancyOptimizer::broadcast(Tensor tensor, int owner, int unit)
 
 void TorchZeroRedundancyOptimizer::wait_for_broadcasts(const char* trigger) {
   const Lane lane = this->lane(Lane::reduce);
-  if (knobs().omitted != Edge::parameters_before_use) device().wait(Lane::compute, device().record(lane));
+  order(lane, Lane::compute, Edge::parameters_before_use);
   tell({trigger, std::to_string(broadcasts_) + " broadcasts by the owners", broadcast_bytes_, lane,
         "the owner's step; and compute for all of them", ""});
   broadcasts_ = 0, broadcast_bytes_ = 0;
@@ -142,14 +142,14 @@ void TorchZeroRedundancyOptimizer::buckets_launched() {
   for (std::size_t b = 0; b < buckets().size(); ++b) {
     const int owner = owner_of_bucket(b);
     if (owner == mesh().world.me) {
-      if (knobs().omitted != Edge::reduction_before_update) device().wait(Lane::compute, buckets()[b].reduced);
+      after(buckets()[b].reduced, Lane::compute, Edge::reduction_before_update);
       std::vector<AdamTensors> list;
       for (const int p : buckets()[b].parameters)
         list.push_back(adam_tensors(p, buckets()[b].flat.slice(state(p).at, parameters()[std::size_t(p)].count())));
       launch_adam(list, {});
     }
     // A bucket that another rank owns is written over, too: not before backward has read it.
-    if (knobs().omitted != Edge::update_before_gather) device().wait(lane(Lane::reduce), device().record(Lane::compute));
+    order(Lane::compute, lane(Lane::reduce), Edge::update_before_gather);
     broadcast(flat_[b], owner, int(b));
   }
   wait_for_broadcasts("the last bucket is launched");

@@ -83,6 +83,12 @@ Tensor HookedScheme::take_gradient(int parameter) {
   return taken;
 }
 
+Tensor HookedScheme::zeros(Band band, Dim count, Dtype type) const {
+  const Tensor made = alloc(Lane::compute, band, count, type);
+  device().upload(Lane::compute, made, HostView{&rank_->theta0, none, none});
+  return made;
+}
+
 void HookedScheme::upload_theta0(Tensor to, int parameter, Dim begin, Dim count) const {
   device().upload(Lane::compute, to, HostView{&rank_->theta0, parameters_[parameter].begin + begin, count});
 }

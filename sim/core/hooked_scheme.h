@@ -62,6 +62,16 @@ class HookedScheme : public Scheme, protected ModuleHooks {
   Lane lane(Lane wanted) const { return rank_->lane(wanted); }
   void label(Verb verb, int unit = -1) const { rank_->device.label(verb, unit); }
   Tensor alloc(Lane lane, Band band, Dim count, Dtype type) const { return device().alloc(lane, band, one, count, type); }
+  /// A tensor of zeros, made on the compute lane.
+  Tensor zeros(Band band, Dim count, Dtype type) const;
+  /// `waits` goes on after the event. The edge has a name, so that a test can leave it out.
+  void after(Event event, Lane waits, Edge edge) const {
+    if (knobs().omitted != edge) device().wait(waits, event);
+  }
+  /// `waits` goes on after all that `first` has queued.
+  void order(Lane first, Lane waits, Edge edge) const {
+    if (knobs().omitted != edge) device().wait(waits, device().record(first));
+  }
   /// Fills `to` with the first values of a parameter's elements from `begin` on; what lies beyond them becomes 0.
   void upload_theta0(Tensor to, int parameter, Dim begin, Dim count) const;
   /// The gradient that the pass has written, which is the caller's now.

@@ -87,14 +87,20 @@ std::string kernel_name(const Span& span) {
   constexpr const char* types[] = {"f32", "bf16", "f16", "i64", "u8"};
   const std::string type = types[unsigned(span.dtype)];
   const std::string what = span.moves == Verb::all_gather       ? "AllGather"
+                           : span.moves == Verb::broadcast      ? "Broadcast"
                            : span.moves == Verb::reduce_scatter ? "ReduceScatter_Sum_" + type
+                           : span.moves == Verb::reduce         ? "Reduce_Sum_" + type
                                                                 : "AllReduce_Sum_" + type;
   return "ncclDevKernel_" + what + (span.tree ? "_TREE_LL" : "_RING_LL") + "(ncclDevKernelArgsStorage<4096ul>)";
 }
 
 /// As PyTorch's process groups record them.
 const char* collective_name(Verb moves) {
-  return moves == Verb::all_gather ? "_allgather_base" : moves == Verb::reduce_scatter ? "_reduce_scatter_base" : "allreduce";
+  return moves == Verb::all_gather       ? "_allgather_base"
+         : moves == Verb::reduce_scatter ? "_reduce_scatter_base"
+         : moves == Verb::broadcast      ? "broadcast"
+         : moves == Verb::reduce         ? "reduce"
+                                         : "allreduce";
 }
 
 const char* type_name(Dtype type) {

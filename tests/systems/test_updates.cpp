@@ -17,6 +17,7 @@ struct System {
 };
 const System systems[] = {{"pytorch_ddp", {}},
                           {"torch_zero_redundancy_optimizer", {}},
+                          {"fsdp1", {{"use_orig_params", "true"}}},
                           {"fsdp2", {}},
                           {"megatron_distributed_optimizer", {}},
                           {"nanotron_zero1", {}},
@@ -87,6 +88,8 @@ TEST_CASE("where only matrices decay, DDP and FSDP2 have two parameter groups an
   CHECK(train(s, "pytorch_ddp").theta == dp.theta);
   for (const char* scheme : {"torch_zero_redundancy_optimizer", "fsdp2", "megatron_distributed_optimizer", "nanotron_zero1"})
     CHECK(train(s, scheme).theta == dp.theta);
+  CHECK(train(s, "fsdp1", {{"use_orig_params", "true"}}).theta == dp.theta);
+  CHECK_THROWS_WITH_AS(train(s, "fsdp1"), doctest::Contains("write use_orig_params: true"), ScenarioError);
   CHECK_THROWS_WITH_AS(train(s, "deepspeed"), doctest::Contains("optimizer.weight_decay_on: matrices"), ScenarioError);
 }
 
