@@ -210,7 +210,8 @@ void DeepSpeedStage3::launch(Gather& gather, Lane lane) {
   for (const int p : gather.parameters) states_[p].lender = states_[p].pending;
 }
 
-/// The host runs ahead of at most two waits for parameters: partitioned_param_coordinator.py, __max_ongoing_fetch_events.
+/// The host runs ahead of at most two waits for parameters (partitioned_param_coordinator.py, __max_ongoing_fetch_events). Their
+/// events are on the stream that waits for NCCL's, so that gathers which nobody has waited for do not count.
 void DeepSpeedStage3::limit_fetches() {
   constexpr std::size_t most = 2;
   if (ongoing_fetches_.size() <= most) return;
@@ -235,7 +236,7 @@ void DeepSpeedStage3::wait(int p) {
     for (const int q : gather->parameters) coordinator_->arrived(q);
     gather->arrived = true;
   }
-  if (gather->buffer) ongoing_fetches_.push_back(device().record(lane(Lane::gather)));
+  if (gather->buffer) ongoing_fetches_.push_back(gather->over);
   if (copies && gather->unused == 0) device().free(Lane::compute, gather->buffer);
 }
 

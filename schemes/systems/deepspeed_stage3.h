@@ -115,7 +115,7 @@ class DeepSpeedStage3 final : public DeepSpeedStage {
   std::int64_t elements_ = 0;  // of these
   Dim filled_;                 // of the bucket
   Event updated_;
-  std::deque<Event> ongoing_fetches_;  // what the host has waited for parameters at, on the stream of gathers
+  std::deque<Event> ongoing_fetches_;  // the gathers that parameters were waited for, the last few
 };
 
 }  // namespace shardsim

@@ -330,7 +330,7 @@ std::string table_text(const Scenario& scenario, const std::vector<SchemeResult>
     const double peak = f.per_parameter(double(f.model_state_peak_bytes.max)), formula = f.formula_model_state_peak;
     text += wrapped("  " + left(f.scheme, name) + " " + decimal_text(peak) + " = " + composition(f, f.model_state_peak.parts) +
                         (differ(f, formula, peak) ? "; the formula says " + decimal_text(formula) : ""),
-                    name + 5);
+                    std::min<std::size_t>(name + 5, 40));
     (results[i].has_closed_forms ? gaps : systems) += gap_notes(scenario, results[i], f);
   }
   if (!gaps.empty()) text += "\n" + bold + "Where simulated differs from formula:" + plain + "\n" + gaps;

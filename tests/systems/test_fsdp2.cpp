@@ -245,7 +245,7 @@ TEST_CASE("with a stream of its own, fsdp2's copy-in of the next group runs besi
   Scenario s = gpt2_large();
   const auto copies_beside_gathers = [&](int streams) {
     s.knobs.streams = streams;
-    const SchemeResult result = train(s, {});
+    const SchemeResult result = train(s, Words{});
     const std::vector<Span> gathers = collectives(result, Verb::all_gather);
     int beside = 0;
     for (const Span& copy : result.ranks[0].spans)
