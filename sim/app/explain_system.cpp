@@ -103,7 +103,7 @@ std::vector<TimelineRun> folded(const std::vector<TimelineEntry>& timeline) {
 std::string explain_system(const SchemeChoice& choice) {
   const Trial trial = try_out_on_gpt2(choice);
   const std::vector<TimelineEntry>& timeline = trial.result.timeline;
-  std::string text = "A steady step of " + gpt2_trial_words() + ":\n";
+  std::string text = "A steady step of " + gpt2_trial_words(trial) + ":\n";
   if (timeline.empty()) text += "  (the scheme tells no timeline)\n";
   else
     text += "trigger: what, bytes of the whole buffer [stream]; waits for; frees. " + std::to_string(timeline.size()) +
@@ -115,7 +115,8 @@ std::string explain_system(const SchemeChoice& choice) {
 std::string explain_systems(const SchemeChoice& a, const SchemeChoice& b) {
   const Trial first = try_out_on_gpt2(a), second = try_out_on_gpt2(b);
   std::string text = "--- " + a.label + ": " + a.entry.summary + "\n+++ " + b.label + ": " + b.entry.summary + "\n\n";
-  text += "A steady step of " + gpt2_trial_words() + ":\n";
+  const std::string words = gpt2_trial_words(first), others = gpt2_trial_words(second);
+  text += "A steady step of " + words + (others == words ? "" : "; of " + b.label + ", " + others) + ":\n";
   text += line_diff(timeline_lines(first.result.timeline), timeline_lines(second.result.timeline));
   return text + "\n" + a.label + ":\n" + figures_text(first) + "\n" + b.label + ":\n" + figures_text(second);
 }

@@ -174,7 +174,7 @@ TEST_CASE("every bad value is refused in one line that names file, line, key and
       {"units: {bucket: 0MB}", "s.yaml:5: units.bucket: '0MB' is out of range; a bucket has at least one byte"},
       {"units: {bucket: -1MB}", "s.yaml:5: units.bucket: '-1MB' is out of range"},
       {"units: {}", "s.yaml:5: units: the key 'bucket' is missing"},
-      {"streams: 4", "s.yaml:5: streams: '4' is out of range; write a whole number from 1 to 3"},
+      {"streams: 5", "s.yaml:5: streams: '5' is out of range; write a whole number from 1 to 4"},
       {"streams: 0", "s.yaml:5: streams: '0' is out of range"},
       {"prefetch: -1", "s.yaml:5: prefetch: '-1' is out of range"},
       {"prefetch: all", "s.yaml:5: prefetch: unknown value 'all'; write a whole number from 0 on, or unlimited"},
