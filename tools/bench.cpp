@@ -55,7 +55,7 @@ class CountingDevice final : public Device {
   double flops = 0;
 
  private:
-  Storage* do_alloc(Lane, Band, Dim count, Dtype type, std::int64_t) override {
+  Storage* do_alloc(Lane, Band, Dim count, Dtype type, std::int64_t, Place) override {
     ++operations;
     Storage& storage = storages_.emplace_back();
     storage.count = count;

@@ -6,8 +6,8 @@
 
 #include "systems/deepspeed_bf16_optimizer.h"
 #include "systems/deepspeed_stage0.h"
-#include "systems/deepspeed_stage12.h"
-#include "systems/deepspeed_stage3.h"
+#include "systems/deepspeed_stage12_offload.h"
+#include "systems/deepspeed_stage3_offload.h"
 
 namespace shardsim {
 namespace {
@@ -26,7 +26,13 @@ Option one_of(const char* name, std::vector<std::string> words, const char* abou
 
 void refuse_what_is_not_modelled(const Options& options) {
   for (const char* name : {"offload_optimizer", "offload_param"})
-    if (options.text(name) != "none") refuse(std::string(name) + ": offloading is not modelled; use none");
+    if (options.text(name) == "nvme") refuse(std::string(name) + ": offloading to NVMe is not modelled; use cpu or none");
+  for (const char* name : {"offload_optimizer_pin_memory", "offload_param_pin_memory"})
+    if (!options.boolean(name)) refuse(std::string(name) + ": copies of pageable memory are not modelled; use true");
+  if (options.number("offload_optimizer_ratio") != 1)
+    refuse("offload_optimizer_ratio: a part of the optimizer (ZeRO-Offload++) is not modelled; use 1.0");
+  if (options.boolean("offload_optimizer_super_offload"))
+    refuse("offload_optimizer_super_offload: SuperOffload is not modelled; use false");
   for (const char* name : {"zero_quantized_weights", "zero_quantized_nontrainable_weights", "zero_quantized_gradients"})
     if (options.boolean(name)) refuse(std::string(name) + ": quantized collectives (ZeRO++) are not modelled; use false");
   if (options.integer("zero_hpz_partition_size") != 1)
@@ -34,17 +40,30 @@ void refuse_what_is_not_modelled(const Options& options) {
   if (options.integer("mics_shard_size") > 0) refuse("mics_shard_size: MiCS is not modelled; use -1");
 }
 
+void refuse_what_deepspeed_refuses(const Options& options) {
+  const bool offloads = options.text("offload_optimizer") == "cpu";
+  if (offloads && options.integer("stage") == 0) refuse("offload_optimizer: needs stage 1, 2 or 3");
+  if (options.text("offload_param") == "none") return;
+  if (options.integer("stage") != 3) refuse("offload_param: needs stage 3");
+  if (!offloads) refuse("offload_param: parameters are offloaded beside the optimizer only; use offload_optimizer: cpu");
+}
+
 std::unique_ptr<Scheme> made(const Options& options) {
   refuse_what_is_not_modelled(options);
+  refuse_what_deepspeed_refuses(options);
+  const bool offloads = options.text("offload_optimizer") == "cpu";
   switch (options.integer("stage")) {
     case 0:
       return std::make_unique<DeepSpeedStage0>(options);
     case 1:
+      if (offloads) return std::make_unique<DeepSpeedStage12Offload>(options);
       if (options.text("grad_accum_dtype") == "fp32") return std::make_unique<DeepSpeedBf16Optimizer>(options);
       return std::make_unique<DeepSpeedStage12>(options);
     case 2:
+      if (offloads) return std::make_unique<DeepSpeedStage12Offload>(options);
       return std::make_unique<DeepSpeedStage12>(options);
     default:
+      if (offloads) return std::make_unique<DeepSpeedStage3Offload>(options);
       return std::make_unique<DeepSpeedStage3>(options);
   }
 }
@@ -85,8 +104,17 @@ std::vector<Option> DeepSpeed::options() {
       toggle("memory_efficient_linear", "true", "ignored: a linear keeps no gathered weight here"),
       toggle("ignore_unused_parameters", "true", "ignored: every parameter is used"),
       toggle("load_from_fp32_weights", "true", "of checkpoints: nothing happens in a step"),
-      one_of("offload_optimizer", {"none", "cpu", "nvme"}, "offload_optimizer.device; not modelled"),
-      one_of("offload_param", {"none", "cpu", "nvme"}, "offload_param.device; not modelled"),
+      one_of("offload_optimizer", {"none", "cpu", "nvme"}, "offload_optimizer.device: who keeps and updates the fp32 partition"),
+      toggle("offload_optimizer_pin_memory", "true", "offload_optimizer.pin_memory; only true is modelled"),
+      {.name = "offload_optimizer_ratio",
+       .kind = Kind::number,
+       .standard = "1.0",
+       .about = "offload_optimizer.ratio; only 1.0 is modelled",
+       .low = 0,
+       .high = 1},
+      toggle("offload_optimizer_super_offload", "false", "offload_optimizer.super_offload; not modelled"),
+      one_of("offload_param", {"none", "cpu", "nvme"}, "offload_param.device: who keeps the shards, stage 3 only"),
+      toggle("offload_param_pin_memory", "true", "offload_param.pin_memory; only true is modelled"),
       toggle("prescale_gradients", "false", "gradients are divided before the reduction where they would be after"),
       {.name = "gradient_predivide_factor",
        .kind = Kind::number,

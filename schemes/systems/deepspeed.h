@@ -5,6 +5,7 @@
 // stages 1, 2: deepspeed_stage12.h. The optimizer's state is partitioned, and yet gradients are all-reduced: traffic 3, not 2.
 // stage 1 with `grad_accum_dtype: fp32`: deepspeed_bf16_optimizer.h.
 // stage 3: deepspeed_stage3.h. Parameters are partitioned too, and gathered module by module.
+// with `offload_optimizer: cpu` [and `offload_param: cpu`]: deepspeed_stage12_offload.h, deepspeed_stage3_offload.h.
 //
 // Source: deepspeed/runtime/zero/config.py, zero/offload_config.py and config.py of DeepSpeed 0.19.2.
 #pragma once

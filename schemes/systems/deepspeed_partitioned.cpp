@@ -3,7 +3,7 @@
 
 namespace shardsim {
 
-void DeepSpeedPartitioned::make_partitions(const std::vector<int>& order) {
+void DeepSpeedPartitioned::make_partitions(const std::vector<int>& order, Place optimizer) {
   std::vector<Dim> counts;
   for (const int p : order) counts.push_back(parameters()[p].count());
   const Image image(counts);
@@ -12,7 +12,7 @@ void DeepSpeedPartitioned::make_partitions(const std::vector<int>& order) {
   label(Verb::bind);
   flat_ = zeros(Band::param, borders_->back(), knobs().precision.param);
   // A copy of the partition even where parameters are fp32 already.
-  for (Tensor* tensor : {&master_, &m_, &v_}) *tensor = zeros(Band::opt, partition_size(), Dtype::fp32);
+  for (Tensor* tensor : {&master_, &m_, &v_}) *tensor = zeros(Band::opt, partition_size(), Dtype::fp32, optimizer);
   begins_.resize(parameters().size());
   for (int i = 0; i < int(order.size()); ++i) {
     const int p = order[i];
@@ -29,8 +29,12 @@ void DeepSpeedPartitioned::update_partition(Tensor grad, Tensor factor) {
   launch_adam({{-1, grad, master_, m_, v_, master_}}, factor);
 }
 
-void DeepSpeedPartitioned::publish_partition() const {
-  device().launch(Lane::compute, Copy{master_, flat_.slice(partition_begin(), partition_size())});
+void DeepSpeedPartitioned::publish_partition(Tensor by_way_of) const {
+  if (by_way_of) {
+    device().launch(Lane::compute, Copy{master_, by_way_of});
+    host_waits_for(Lane::compute);
+  }
+  device().launch(Lane::compute, Copy{by_way_of ? by_way_of : master_, flat_.slice(partition_begin(), partition_size())});
 }
 
 /// Synchronous: compute waits for it, and nothing hides it.

@@ -19,7 +19,7 @@ class DeepSpeedPartitioned : public DeepSpeedStage {
     Dim at;            // in the partition
   };
   /// Lays the parameters out in this order, and fills the flat tensor, the master and the moments.
-  void make_partitions(const std::vector<int>& order);
+  void make_partitions(const std::vector<int>& order, Place optimizer = Place::device);
   const std::vector<Own>& own() const { return own_; }
   /// Where a parameter begins in the flat tensor.
   Dim begin_of(int p) const { return begins_[std::size_t(p)]; }
@@ -29,8 +29,8 @@ class DeepSpeedPartitioned : public DeepSpeedStage {
 
   /// Adam on the partition, from its gradient in fp32.
   void update_partition(Tensor grad, Tensor factor);
-  /// Copies it into the flat tensor, rounded.
-  void publish_partition() const;
+  /// Copies it into the flat tensor, rounded. `by_way_of`: another copy of the partition, where the rounding is done.
+  void publish_partition(Tensor by_way_of = {}) const;
   void gather_parameters(Lane lane) const;
 
   Tensor parameter(int p) override;

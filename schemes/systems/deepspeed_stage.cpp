@@ -74,4 +74,42 @@ void DeepSpeedStage::reduce(Lane lane, Tensor buffer, int root) const {
   in_type_of_communication(lane, buffer, [&](Tensor sent) { fabric().reduce(lane, mesh().world, sent, sent, root); });
 }
 
+void DeepSpeedStage::check_cpu_adam() const {
+  const std::string name = "scheme '" + rank().scheme + "': offload_optimizer: ";
+  if (knobs().adam.passes != AdamPasses::fused)
+    throw ScenarioError(name + "DeepSpeedCPUAdam updates in one pass; use optimizer.implementation: fused");
+  if (knobs().loss_scale.on) throw ScenarioError(name + "loss scaling beside it is not modelled; remove precision.loss_scale");
+}
+
+void DeepSpeedStage::copy_to_host(Lane lane, Tensor grad, Tensor to) const {
+  Held wide;
+  if (grad.dtype() != to.dtype()) {
+    wide = Held(device(), lane, alloc(lane, Band::grad, grad.count(), to.dtype()));
+    device().launch(lane, Copy{grad, *wide});
+  }
+  device().launch(lane, Copy{wide ? *wide : grad, to});
+}
+
+void DeepSpeedStage::sum_over_ranks(Lane lane, Tensor squares, Tensor sum) const {
+  device().launch(Lane::compute, Copy{squares, sum});
+  order(Lane::compute, lane, Edge::gradient_before_reduction);
+  all_reduce_control(lane, sum);
+  order(lane, Lane::compute, Edge::reduction_before_update);
+  tell({"step", "all_reduce of the squared norm, even if nothing is clipped", sum.bytes(), lane, "the host's sum of norms", ""});
+}
+
+Tensor DeepSpeedStage::factor_on_host(Tensor squares) const {
+  const Tensor factor = update_factor(squares);
+  const Tensor verdict = factor ? factor : squares;
+  const Tensor on_host = alloc(Lane::compute, Band::workspace, verdict.count(), Dtype::fp32, Place::host);
+  device().launch(Lane::compute, Copy{verdict, on_host});
+  host_waits_for(Lane::compute);
+  if (factor) {
+    device().free(Lane::compute, factor);
+    return on_host;
+  }
+  device().free(Lane::compute, on_host);
+  return {};
+}
+
 }  // namespace shardsim

@@ -26,6 +26,18 @@ class DeepSpeedStage : public HookedScheme {
   void all_reduce_control(Lane lane, Tensor buffer) const { fabric().all_reduce(lane, mesh().world, buffer, Payload::control); }
   void scale(Lane lane, Tensor x, double factor) const { device().launch(lane, Scale{x, x, factor, 0}); }
 
+  // With offload_optimizer: cpu.
+  /// Throws ScenarioError for what DeepSpeedCPUAdam is not, and for what is not modelled beside it.
+  void check_cpu_adam() const;
+  /// The host goes on when the lane is empty: after a copy without non_blocking, and after work that is the CPU's own.
+  void host_waits_for(Lane lane) const { device().synchronize(device().record(lane)); }
+  /// A gradient's way to the host: in fp32, by a copy on the GPU where it is in 16 bits.
+  void copy_to_host(Lane lane, Tensor grad, Tensor to) const;
+  /// sum = the sum of squares over the ranks, from this rank's part of it on the host.
+  void sum_over_ranks(Lane lane, Tensor squares, Tensor sum) const;
+  /// update_factor's, on the host, which waits for it, or for the norm where there is no factor. Freed by the caller.
+  Tensor factor_on_host(Tensor squares) const;
+
  private:
   /// Calls communicate(tensor) with the buffer, or with a copy of it in the type of communication that is copied back.
   template <class Communicate>

@@ -34,7 +34,7 @@ std::vector<int> DeepSpeedStage12::flat_order() const {
 
 void DeepSpeedStage12::make_bands() {
   check_types();
-  make_partitions(flat_order());
+  make_partitions(flat_order(), optimizer_place());
   states_.resize(parameters().size());
   for (const Own& piece : own()) {
     states_[piece.parameter].owned = true;
@@ -50,6 +50,11 @@ void DeepSpeedStage12::check_overflow() {
   label(Verb::clip);
   const Held found(device(), Lane::compute, zeros(Band::workspace, one, Dtype::fp32));
   for (const Own& piece : own()) device().launch(Lane::compute, SumSquares{own_gradient(piece), *found});
+  share_overflow();
+}
+
+void DeepSpeedStage12::share_overflow() {
+  label(Verb::clip);
   const Held flag(device(), Lane::compute, alloc(Lane::compute, Band::workspace, Dim(1, 0), Dtype::uint8));
   device().launch(Lane::compute, Fill{*flag, 0});
   order(Lane::compute, reduction(), Edge::gradient_before_reduction);

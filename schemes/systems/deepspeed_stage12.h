@@ -16,13 +16,13 @@
 
 namespace shardsim {
 
-class DeepSpeedStage12 final : public DeepSpeedPartitioned {
+class DeepSpeedStage12 : public DeepSpeedPartitioned {
  public:
   /// Throws std::invalid_argument for what DeepSpeed refuses, and for what is not modelled.
   explicit DeepSpeedStage12(const Options&);
   ShardSet shard() const override { return drops_foreign_ ? ShardSet{Band::opt, Band::grad} : ShardSet{Band::opt}; }
 
- private:
+ protected:
   struct State {
     bool owned = false;      // touches this rank's partition
     Tensor grad;             // .grad: of its own, or a view of a bucket or of grads_in_partition
@@ -42,6 +42,8 @@ class DeepSpeedStage12 final : public DeepSpeedPartitioned {
   void update() override;
 
   std::vector<int> flat_order() const;
+  /// Where the master and the moments are: the first thing that an offloaded optimizer changes.
+  virtual Place optimizer_place() const { return Place::device; }
 
   // Gradients.
   Lane reduction() const { return overlaps_ ? lane(Lane::reduce) : Lane::compute; }
@@ -51,19 +53,23 @@ class DeepSpeedStage12 final : public DeepSpeedPartitioned {
   void average(Tensor bucket, const std::string& trigger);
   /// Without contiguous gradients: a copy of all of them, laid side by side for the moment.
   void reduce_scattered(const std::string& trigger);
-  void sum_up();
+  /// At the end of backward: the own gradients that were kept join those of earlier micro-batches.
+  virtual void sum_up();
   /// Without use_multi_rank_bucket_allreduce: the slices of each owner laid side by side, and a reduce to it.
   void reduce_to_owners(Tensor bucket);
   /// Slices that a rank owns, laid side by side in one collective: a reduce to `owner`, or an all-reduce of everybody's.
   void reduce_slices(Tensor bucket, const std::vector<Slice>&, std::optional<int> owner = {});
   std::vector<Slice> slices_of_bucket() const;
-  void keep_own_gradient(int p);
+  /// When it has been reduced, before its bucket is used again: takes it out and drops it.
+  virtual void keep_own_gradient(int p);
   void drop_gradient(int p, Lane);
   void finish_reductions();
 
   // The step.
   Tensor own_gradient(const Own&) const;
   void check_overflow();
+  /// All ranks learn of it, and the host waits for that.
+  void share_overflow();
   Tensor squares_of_partition();
   /// The own partition's gradient in fp32. It is a new tensor, or a view of the gradients that were kept.
   Tensor wide_gradient();

@@ -38,16 +38,17 @@ void DeepSpeedStage3::make_bands() {
   make_coordinator();
   label(Verb::bind);
   const Dim all = sub_groups_.back().at + sub_groups_.back().count;
-  params_ = zeros(Band::param, all, precision.param);
+  params_ = zeros(Band::param, all, precision.param, param_place());
   for (SubGroup& group : sub_groups_)
-    for (Tensor* tensor : {&group.master, &group.m, &group.v}) *tensor = zeros(Band::opt, group.count, Dtype::fp32);
+    for (Tensor* tensor : {&group.master, &group.m, &group.v})
+      *tensor = zeros(Band::opt, group.count, Dtype::fp32, optimizer_place());
   for (const int p : order_) {
     const SubGroup& group = sub_groups_[std::size_t(states_[p].group)];
     const Dim begin = states_[p].cuts[std::size_t(me())], count = piece(p, me());
     upload_theta0(own_shard(params_, p), p, begin, count);
     upload_theta0(group.master.slice(states_[p].at - group.at, padded(p, me())), p, begin, count);
   }
-  grads_ = zeros(Band::grad, all, precision.grad);
+  grads_ = zeros(Band::grad, all, precision.grad, optimizer_place());
   if (!contiguous_) return;
   Dim model;  // what has come since the last flush is never more than that
   for (const Parameter& parameter : parameters()) model = model + parameter.count();
@@ -152,7 +153,7 @@ void DeepSpeedStage3::gather_together(std::vector<int> wanted, const std::string
   gather->unused = gather->parameters.size();
   for (const int p : gather->parameters) states_[p].pending = gather;
   if (world() == 1) {
-    for (const int p : gather->parameters) states_[p].full = own_shard(params_, p);
+    for (const int p : gather->parameters) states_[p].full = shard_to_send(Lane::compute, p);
     return;
   }
   const Lane lane = this->lane(Lane::gather);
@@ -190,20 +191,15 @@ void DeepSpeedStage3::launch(Gather& gather, Lane lane) {
     gather.buffer = alloc(lane, Band::gathered, borders.back(), type);
     const Dim begin = borders[std::size_t(me())], own = borders[std::size_t(me()) + 1] - begin;
     const int first = gather.parameters.front();
-    Tensor from = own_shard(params_, first);
+    Tensor from = gather.buffer.slice(begin, own);
     if (alone) {
+      from = shard_to_send(lane, first);
       states_[first].full = gather.buffer.slice(none, parameters()[first].count());
     } else {
-      from = gather.buffer.slice(begin, own);
-      std::vector<Chunk> chunks;
-      Dim at;
-      for (const int p : gather.parameters) {
-        chunks.push_back({at, states_[p].at, padded(p, me())});
-        at = at + padded(p, me());
-      }
-      device().launch(lane, ChunkCopy{params_, from, shared(std::move(chunks)), false, 1, false});
+      lay_out_shards(lane, gather.parameters, from);
     }
     fabric().all_gather(lane, mesh().world, from, gather.buffer, Payload::data, gather.borders);
+    if (alone) give_back(lane, from);
   }
   if (!alone && !fetches_by_all_reduce_) return;
   gather.views = gather.parameters.size();
@@ -217,6 +213,16 @@ void DeepSpeedStage3::limit_fetches() {
   if (ongoing_fetches_.size() <= most) return;
   device().synchronize(ongoing_fetches_.front());
   ongoing_fetches_.pop_front();
+}
+
+void DeepSpeedStage3::lay_out_shards(Lane lane, const std::vector<int>& parameters, Tensor to) {
+  std::vector<Chunk> chunks;
+  Dim at;
+  for (const int p : parameters) {
+    chunks.push_back({at, states_[p].at, padded(p, me())});
+    at = at + padded(p, me());
+  }
+  device().launch(lane, ChunkCopy{params_, to, shared(std::move(chunks)), false, 1, false});
 }
 
 /// The first that waits for a gather gets all of its parameters out. The buffer goes when each of them has been waited for.

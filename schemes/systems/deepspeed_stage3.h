@@ -19,13 +19,13 @@
 
 namespace shardsim {
 
-class DeepSpeedStage3 final : public DeepSpeedStage {
+class DeepSpeedStage3 : public DeepSpeedStage {
  public:
   /// Takes the options of `deepspeed`. Throws std::invalid_argument for what is not modelled.
   explicit DeepSpeedStage3(const Options&);
   ShardSet shard() const override { return {Band::param, Band::grad, Band::opt}; }
 
- private:
+ protected:
   /// An all-gather and what comes of it.
   struct Gather {
     std::vector<int> parameters;
@@ -81,14 +81,26 @@ class DeepSpeedStage3 final : public DeepSpeedStage {
   void drop(int p);
   Tensor own_shard(Tensor flat, int p) const;
 
+  // What offloading changes: where things are, how a shard gets to the GPU, and how gradients and updates get to and fro.
+  virtual Place optimizer_place() const { return Place::device; }
+  virtual Place param_place() const { return Place::device; }
+  /// The own shard where a gather can send it from; given back when that is enqueued.
+  virtual Tensor shard_to_send(Lane, int p) { return own_shard(params_, p); }
+  virtual void give_back(Lane, Tensor) {}
+  /// Shards side by side in `to`.
+  virtual void lay_out_shards(Lane lane, const std::vector<int>& parameters, Tensor to);
+
   // deepspeed_stage3_step.cpp: the gradients, and the step.
   void flush(const std::string& trigger);
   void reduce_bucket();
   void scatter_gradients();
-  void keep(int p, Tensor piece);
+  /// The own piece of a reduced gradient, which becomes or joins that of the step.
+  virtual void keep(int p, Tensor piece);
   void check_overflow();
-  Tensor squares_of_gradients();
-  void update(const SubGroup& group, Tensor factor);
+  /// Of all ranks' gradients; freed by the caller.
+  virtual Tensor squares_of_gradients();
+  virtual Tensor make_factor(Tensor squares) { return update_factor(squares); }
+  virtual void update(const SubGroup& group, Tensor factor);
   void gather_persistent();
 
   /// A rank's piece of a parameter, and the same with its padding, which has no real numbers.

@@ -113,7 +113,7 @@ void DeepSpeedStage3::end_backward() {
 /// A scan of the own gradients, and the host waits for the verdict of all.
 void DeepSpeedStage3::check_overflow() {
   label(Verb::clip);
-  const Held found(device(), Lane::compute, zeros(Band::workspace, one, Dtype::fp32));
+  const Held found(device(), Lane::compute, zeros(Band::workspace, one, Dtype::fp32, optimizer_place()));
   device().launch(Lane::compute, SumSquares{grads_, *found});
   const Held flag(device(), Lane::compute, alloc(Lane::compute, Band::workspace, Dim(1, 0), Dtype::uint8));
   device().launch(Lane::compute, Fill{*flag, 0});
@@ -141,7 +141,7 @@ void DeepSpeedStage3::update() {
   tell({"step", "all gathered parameters are dropped", 0, Lane::compute, "", std::to_string(dropped.size()) + " parameters"});
   if (checks_overflow_ || knobs().loss_scale.on) check_overflow();
   const Tensor squares = squares_of_gradients();
-  const Tensor factor = update_factor(squares);
+  const Tensor factor = make_factor(squares);
   device().free(Lane::compute, squares);
   for (const SubGroup& group : sub_groups_) update(group, factor);
   if (factor) device().free(Lane::compute, factor);
@@ -172,12 +172,14 @@ void DeepSpeedStage3::gather_persistent() {
   const Lane lane = this->lane(Lane::gather);
   std::int64_t bytes = 0;
   std::vector<Borders> borders;
+  std::vector<Tensor> shards;
   for (const int p : persistent_) {
     State& s = states_[p];
     coordinator_->persist(p);
     label(Verb::all_gather, p);
     borders.push_back(borders_of({p}));
-    s.full = world() == 1 ? own_shard(params_, p) : alloc(Lane::compute, Band::gathered, borders.back()->back(), params_.dtype());
+    shards.push_back(shard_to_send(Lane::compute, p));
+    s.full = world() == 1 ? shards.back() : alloc(Lane::compute, Band::gathered, borders.back()->back(), params_.dtype());
     bytes += s.full.bytes();
   }
   order(Lane::compute, lane, Edge::update_before_gather);
@@ -185,7 +187,8 @@ void DeepSpeedStage3::gather_persistent() {
     for (std::size_t i = 0; i < persistent_.size(); ++i) {
       const int p = persistent_[i];
       label(Verb::all_gather, p);
-      fabric().all_gather(lane, mesh().world, own_shard(params_, p), states_[p].full, Payload::data, borders[i]);
+      fabric().all_gather(lane, mesh().world, shards[i], states_[p].full, Payload::data, borders[i]);
+      give_back(lane, shards[i]);
     }
   tell({"step", std::to_string(persistent_.size()) + " all_gathers, one per persistent parameter", bytes, lane, "the update", ""});
   order(lane, Lane::compute, Edge::parameters_before_use);

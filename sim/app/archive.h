@@ -56,7 +56,8 @@ class Archive {
   }
   void value_of(RankResult& r) {
     (*this)(r.losses), (*this)(r.loss_scales), (*this)(r.updates), (*this)(r.step_begin), (*this)(r.step_end), (*this)(r.peak),
-        (*this)(r.model_state_peak), (*this)(r.resident), (*this)(r.allocator);
+        (*this)(r.model_state_peak), (*this)(r.resident), (*this)(r.allocator), (*this)(r.host_peak), (*this)(r.host_resident),
+        (*this)(r.crossed);
     (*this)(r.traffic_bytes), (*this)(r.control_bytes), (*this)(r.spans), (*this)(r.entries), (*this)(r.allocator_history);
   }
   void value_of(SchemeResult& r) {

@@ -20,6 +20,9 @@ double figure(const Figures& f, const std::string& key) {
   if (key == "resident_bytes") return double(f.resident_bytes.max);
   if (key == "model_state_peak_bytes") return double(f.model_state_peak_bytes.max);
   if (key == "peak_bytes") return double(f.peak_bytes.max);
+  if (key == "host_resident_bytes") return double(f.host_resident_bytes.max);
+  if (key == "host_peak_bytes") return double(f.host_peak_bytes.max);
+  if (key == "host_link_bytes_per_rank_per_step") return f.host_link_bytes.max;
   if (key == "reserved_bytes") return double(f.allocator.emulated ? f.reserved_bytes.max : f.peak_bytes.max);
   if (key == "allocated_peak_bytes") return double(f.allocator.emulated ? f.allocated_peak_bytes.max : f.peak_bytes.max);
   if (key == "allocated_resident_bytes")

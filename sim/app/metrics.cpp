@@ -141,6 +141,10 @@ formats::Figures measure(const Scenario& scenario, const SchemeResult& result) {
     f.resident_bytes.add(r, total(rank.resident));
     f.model_state_peak_bytes.add(r, rank.model_state_peak.bytes);
     f.peak_bytes.add(r, rank.peak.bytes);
+    f.host_resident_bytes.add(r, total(rank.host_resident));
+    f.host_peak_bytes.add(r, rank.host_peak.bytes);
+    f.host_link_bytes.add(r, double(rank.crossed.bytes()) / steps);
+    f.host_to_device_bytes.add(r, double(rank.crossed.to_device) / steps);
     const AllocatorBooks& books = rank.allocator;
     if (books.emulated) {
       f.requested_peak_bytes.add(r, books.requested);
@@ -155,6 +159,7 @@ formats::Figures measure(const Scenario& scenario, const SchemeResult& result) {
     f.resident = result.ranks[f.resident_bytes.rank].resident;
     f.model_state_peak = result.ranks[f.model_state_peak_bytes.rank].model_state_peak;
     f.peak = result.ranks[f.peak_bytes.rank].peak;
+    f.host_peak = result.ranks[f.host_peak_bytes.rank].host_peak;
   }
   if (scenario.single_gpu_seconds > 0 && f.step_seconds.max > 0)
     f.over_single_gpu_seconds = f.last_step_seconds - scenario.single_gpu_seconds;

@@ -55,7 +55,7 @@ struct Ranks {
   struct Own {
     std::vector<StepReport> reports;
     std::vector<double> begin, end;
-    std::vector<Part> resident;
+    std::vector<Part> resident, host_resident;
     std::int64_t allocated = 0;  // between steps, by PyTorch's count
     std::vector<ThetaPiece> theta;
     std::vector<Unit> units;
@@ -107,7 +107,7 @@ void train(Ranks& ranks, Device& device, Fabric& fabric) {
   }
   device.synchronize();
   if (!scenario.knobs.step_barrier && own.steps > 0) own.end[own.steps - 1] = device.now();  // other streams may end later
-  own.resident = device.ledger().parts();
+  own.resident = device.ledger().parts(), own.host_resident = device.host_ledger().parts();
   own.allocated = device.ledger().allocator().allocated_now;  // before the model goes
   own.theta = scheme->theta();
 }
@@ -124,8 +124,10 @@ RankResult books_of(const Device& device, Ranks::Own& own, double start, bool re
   }
   result.peak = device.ledger().peak();
   result.model_state_peak = device.ledger().model_state_peak();
-  result.peak.seconds -= start, result.model_state_peak.seconds -= start;
-  result.resident = own.resident;
+  result.host_peak = device.host_ledger().peak();
+  result.peak.seconds -= start, result.model_state_peak.seconds -= start, result.host_peak.seconds -= start;
+  result.resident = own.resident, result.host_resident = own.host_resident;
+  result.crossed = device.crossed();
   result.allocator = device.ledger().allocator();
   result.allocator.allocated_now = own.allocated;
   result.traffic_bytes = device.recorder().traffic_bytes();

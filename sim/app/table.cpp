@@ -171,6 +171,15 @@ std::string allocator_block(const std::vector<Figures>& all, std::size_t name) {
   return text + "\n";
 }
 
+/// "1.00 MiB param + 12 B workspace".
+std::string by_band(const Peak& peak) {
+  std::string parts;
+  for (int band = 0; band < band_count; ++band)
+    if (const std::int64_t bytes = peak.of(Band(band)); bytes > 0)
+      parts += (parts.empty() ? "" : " + ") + bytes_text(double(bytes)) + " " + name_of(Band(band));
+  return parts;
+}
+
 /// The reasons for what differs from the closed forms; of a real system, which has none, all of it.
 std::string gap_notes(const Scenario& scenario, const SchemeResult& result, const Figures& f) {
   const auto beside = [](double formula) { return std::isnan(formula) ? std::string() : ", formula " + decimal_text(formula); };
@@ -188,14 +197,14 @@ std::string gap_notes(const Scenario& scenario, const SchemeResult& result, cons
     text += wrapped("  " + f.scheme + " resident " + decimal_text(resident) + beside(f.formula_resident) + ": " +
                         decimal_text(resident) + " = " + composition(f, f.resident),
                     6);
-  if (std::isnan(f.formula_resident)) {
-    std::string parts;
-    std::int64_t of_band[band_count] = {};
-    for (const Part& part : f.peak.parts) of_band[unsigned(part.band)] += part.bytes;
-    for (int band = 0; band < band_count; ++band)
-      if (of_band[band] > 0) parts += (parts.empty() ? "" : " + ") + bytes_text(double(of_band[band])) + " " + name_of(Band(band));
-    text += wrapped("  " + f.scheme + " peak " + bytes_text(double(f.peak.bytes)) + " = " + parts, 6);
-  }
+  if (std::isnan(f.formula_resident))
+    text += wrapped("  " + f.scheme + " peak " + bytes_text(double(f.peak.bytes)) + " = " + by_band(f.peak), 6);
+  if (f.host_peak.bytes > 0)
+    text +=
+        wrapped("  " + f.scheme + " on the host " + bytes_text(double(f.host_resident_bytes.max)) + " per rank, peak " +
+                    bytes_text(double(f.host_peak.bytes)) + " = " + by_band(f.host_peak) + "; between host and GPU " +
+                    bytes_text(f.host_link_bytes.max) + " per step, of which to the GPU " + bytes_text(f.host_to_device_bytes.max),
+                6);
   if (f.over_single_gpu_seconds)
     text +=
         wrapped("  " + f.scheme + " last step " + time_text(f.last_step_seconds) + ": " + time_text(*f.over_single_gpu_seconds) +

@@ -4,7 +4,6 @@
 #include <utility>
 
 #include "core/error.h"
-#include "core/touch.h"
 
 namespace shardsim {
 
@@ -16,11 +15,11 @@ void Device::rethrow_deferred() {
   if (deferred_) std::rethrow_exception(std::exchange(deferred_, nullptr));
 }
 
-Tensor Device::alloc(Lane lane, Band band, Dim rows, Dim cols, Dtype type) {
+Tensor Device::alloc(Lane lane, Band band, Dim rows, Dim cols, Dtype type, Place place) {
   rethrow_deferred();
-  const bool placed = arena_ && (band == Band::activation || band == Band::workspace);
+  const bool placed = arena_ && place == Place::device && (band == Band::activation || band == Band::workspace);
   const Dim count = rows * cols;
-  Storage* storage = do_alloc(lane, band, count, type, placed ? 0 : count.charged() * bytes_of(type));
+  Storage* storage = do_alloc(lane, band, count, type, placed ? 0 : count.charged() * bytes_of(type), place);
   const Tensor tensor{storage, storage->life, none, rows, cols};
   hazards_.tick(lane);
   check(lane, tensor, false, true, "alloc");
@@ -54,6 +53,7 @@ void Device::launch(Lane lane, const Op& op) {
     auto each = [&](const Tensor& tensor, bool reads, bool writes) { check(lane, tensor, reads, writes, name); };
     std::visit([&](const auto& o) { touch(o, each); }, op);
   }
+  crossed_ += crossing(op);
   do_launch(lane, op);
 }
 

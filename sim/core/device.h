@@ -6,6 +6,7 @@
 #include <exception>
 #include <vector>
 
+#include "core/crossing.h"
 #include "core/hazard.h"
 #include "core/ledger.h"
 #include "core/op.h"
@@ -34,13 +35,14 @@ class Device {
   Label label() const { return label_; }
 
   /// rows x cols elements, valid at once for later operations of `lane`; charged to the ledger when the stream gets there.
-  /// The content is undefined (host backends fill it with NaN).
-  Tensor alloc(Lane, Band, Dim rows, Dim cols, Dtype);
+  /// The content is undefined (host backends fill it with NaN). The host's memory has a ledger of its own.
+  Tensor alloc(Lane, Band, Dim rows, Dim cols, Dtype, Place = Place::device);
   /// Ends the storage's life when the stream gets there. Views of it are stale from this call on.
   void free(Lane, Tensor);
   /// From now on activations and workspaces lie inside of `arena`, which is charged as a whole, once: they add nothing to the
   /// ledger. Whether they fit is not checked.
   void place_in(Tensor arena) { arena_ = arena; }
+  /// The CPU's work, too, has its place in a lane; where the host thread does it, the program makes it wait (synchronize).
   void launch(Lane, const Op&);
 
   /// The event of everything enqueued on `lane` so far.
@@ -65,6 +67,9 @@ class Device {
 
   Hazards& hazards() { return hazards_; }
   const Ledger& ledger() const { return ledger_; }
+  const Ledger& host_ledger() const { return host_ledger_; }
+  /// What all ops so far have moved between the host's memory and the GPU's.
+  const Crossing& crossed() const { return crossed_; }
   const Recorder& recorder() const { return recorder_; }
 
   /// For destructors, which must not throw: the error is kept and thrown by the next call.
@@ -72,7 +77,7 @@ class Device {
 
  protected:
   /// `bytes` are what is charged.
-  virtual Storage* do_alloc(Lane, Band, Dim count, Dtype, std::int64_t bytes) = 0;
+  virtual Storage* do_alloc(Lane, Band, Dim count, Dtype, std::int64_t bytes, Place) = 0;
   virtual void do_free(Lane, Storage*) = 0;
   virtual void do_launch(Lane, const Op&) = 0;
   virtual Event do_record(Lane) = 0;
@@ -83,7 +88,9 @@ class Device {
   virtual void do_download(Lane, Tensor, std::vector<float>&) = 0;
   virtual void do_stamp(Lane, double&) = 0;
 
-  Ledger ledger_;
+  Ledger& ledger_of(Place place) { return place == Place::host ? host_ledger_ : ledger_; }
+
+  Ledger ledger_, host_ledger_;
   Recorder recorder_;
 
  private:
@@ -95,6 +102,7 @@ class Device {
   Label label_;
   Hazards hazards_;
   Tensor arena_;
+  Crossing crossed_;
   std::exception_ptr deferred_;
 };
 

@@ -83,8 +83,8 @@ Tensor HookedScheme::take_gradient(int parameter) {
   return taken;
 }
 
-Tensor HookedScheme::zeros(Band band, Dim count, Dtype type) const {
-  const Tensor made = alloc(Lane::compute, band, count, type);
+Tensor HookedScheme::zeros(Band band, Dim count, Dtype type, Place place) const {
+  const Tensor made = alloc(Lane::compute, band, count, type, place);
   device().upload(Lane::compute, made, HostView{&rank_->theta0, none, none});
   return made;
 }

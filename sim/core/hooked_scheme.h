@@ -61,9 +61,11 @@ class HookedScheme : public Scheme, protected ModuleHooks {
   int step() const { return step_; }
   Lane lane(Lane wanted) const { return rank_->lane(wanted); }
   void label(Verb verb, int unit = -1) const { rank_->device.label(verb, unit); }
-  Tensor alloc(Lane lane, Band band, Dim count, Dtype type) const { return device().alloc(lane, band, one, count, type); }
+  Tensor alloc(Lane lane, Band band, Dim count, Dtype type, Place place = Place::device) const {
+    return device().alloc(lane, band, one, count, type, place);
+  }
   /// A tensor of zeros, made on the compute lane.
-  Tensor zeros(Band band, Dim count, Dtype type) const;
+  Tensor zeros(Band band, Dim count, Dtype type, Place place = Place::device) const;
   /// `waits` goes on after the event. The edge has a name, so that a test can leave it out.
   void after(Event event, Lane waits, Edge edge) const {
     if (knobs().omitted != edge) device().wait(waits, event);

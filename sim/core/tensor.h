@@ -9,6 +9,10 @@
 
 namespace shardsim {
 
+/// The GPU's memory, or the host's (pinned). An op that touches both crosses the link between them; one that touches the host's
+/// alone is the CPU's work. See core/crossing.h.
+enum class Place : std::uint8_t { device, host };
+
 struct HazardHistory;  // the hazard checker's notes about one storage
 
 /// Made by a device. `at` may be followed by the device that made it only; it is null when numerics are off.
@@ -21,6 +25,7 @@ struct Storage {
   Verb cause = Verb::bind;  ///< the verb that allocated it
   std::uint32_t life = 0;   ///< grows when freed: a Tensor of an earlier life is stale
   std::int64_t bytes = 0;   ///< charged
+  Place place = Place::device;
   std::shared_ptr<HazardHistory> history;
 };
 

@@ -16,7 +16,7 @@ struct Fact {
   const char* name;
   Measure measure;
   double low, high;
-  bool is_needed;  ///< by every GPU; the others have defaults that cost nothing
+  bool is_needed;  ///< by every GPU; the others have defaults that cost nothing, or are asked for by the op that needs them
   double (*get)(const Gpu&);
   void (*set)(Gpu&, double);
 };

@@ -36,6 +36,10 @@ struct Gpu {
   // 0: what the op's tensors say.
   double norm_bytes = 0, residual_bytes = 0, rotate_bytes = 0, activation_bytes = 0;
 
+  // The GPU's share of its node's host: bytes per second; 0: not known, and refused where an op needs it.
+  double host_memory_bandwidth = 0;  ///< of the CPU's memory, sustained
+  double host_link_bandwidth = 0;    ///< between that and the GPU's, each way
+
   /// Compute time that a collective takes from what it overlaps, in units of (bytes sent / memory_bandwidth).
   double contention = 0;
   /// Mean of the exponentially distributed slow-down of a node in a step, as a share of the step.

@@ -80,6 +80,13 @@ std::string lower(std::string_view text) {
   return out;
 }
 
+/// What NCCL takes for a link of 16 lanes (src/graph/topo.h): 12 GB/s in the third generation, twice that in each one after it.
+/// Grace's parts hang on NVLink-C2C, of which a GPU's share is the user's to say.
+double host_link(const GpuRow& row) {
+  const bool is_grace = std::string_view(row.key).starts_with("g");
+  return is_grace ? 0 : 12e9 * double(1 << (row.pcie - 3));
+}
+
 bool is_old(const GpuRow& row) { return std::string_view(row.key) == "v100-sxm2"; }  // no FlashAttention before Ampere
 
 AttentionSpeed scaled(AttentionSpeed speed, double share) {
@@ -113,6 +120,7 @@ void use(const GpuRow& row, Gpu& gpu) {
   gpu.gemm_efficiency = row.gemm_efficiency, gpu.memory_efficiency = row.memory_efficiency;
   gpu.kernel_seconds = row.kernel_us * 1e-6, gpu.launch_seconds = 5e-6;
   gpu.multiprocessors = row.multiprocessors;
+  gpu.host_link_bandwidth = host_link(row);
   gpu.contention = 5;  // fitted to MosaicML's and IBM's FSDP tables; see README
   use_attention(row, row.attention, gpu);
 }

@@ -4,6 +4,9 @@
 #include <algorithm>
 #include <cstdio>
 
+#include "core/crossing.h"
+#include "core/error.h"
+
 namespace shardsim::cost {
 namespace {
 
@@ -162,6 +165,14 @@ Work work(const Gpu& gpu, const Op& op) {
   return std::visit([&gpu](const auto& o) { return work(gpu, o); }, op);
 }
 
+double known(double fact, const char* name, const Gpu& gpu, const Op& op) {
+  if (fact > 0) return fact;
+  throw ScenarioError(std::string("prices.") + name + ": " + name_of(op) + " needs it, and it is not known of the host of GPU '" +
+                      gpu.name + "'; say it in prices or in the platform, as in " + name + ": 50GBps (this GPU's share)");
+}
+double host_memory(const Gpu& gpu, const Op& op) { return known(gpu.host_memory_bandwidth, "host_memory_bandwidth", gpu, op); }
+double host_link(const Gpu& gpu, const Op& op) { return known(gpu.host_link_bandwidth, "host_link_bandwidth", gpu, op); }
+
 double peak(const Gpu& gpu, Dtype type) { return type == Dtype::fp32 ? gpu.fp32_flops : gpu.bf16_flops; }  // fp16 runs as bf16 does
 
 }  // namespace
@@ -185,6 +196,9 @@ double wave(std::int64_t m, std::int64_t n, std::int64_t batch, int multiprocess
 Price price(const Gpu& gpu, const Op& op) {
   const Work w = work(gpu, op);
   if (w.bytes == 0 && w.flops == 0) return {0, 0};
+  const Crossing crosses = crossing(op);
+  if (crosses.on_host) return {w.bytes / host_memory(gpu, op), w.kernels};
+  if (crosses.bytes() > 0) return {gpu.kernel_seconds + double(crosses.bytes()) / host_link(gpu, op), w.kernels};
   const double moved = w.bytes - (1 - gpu.output_write) * w.written;
   double time = w.kernels * gpu.kernel_seconds + moved / (gpu.memory_bandwidth * gpu.memory_efficiency);
   if (w.attention) time += w.attention_seconds;
@@ -204,6 +218,14 @@ std::string in_words(const Gpu& gpu, const Op& op) {
     std::snprintf(part, sizeof part, pattern, values...);
     text += part;
   };
+  const Crossing crosses = crossing(op);
+  if (crosses.on_host)
+    say("%s on the CPU: %.4g s = %.6g B / (%.4g B/s of the host's memory)", name_of(op), seconds(gpu, op), w.bytes,
+        gpu.host_memory_bandwidth);
+  else if (crosses.bytes() > 0)
+    say("%s: %.4g s = kernel %.3g s + %.6g B / (%.4g B/s of the host's link)", name_of(op), seconds(gpu, op), gpu.kernel_seconds,
+        double(crosses.bytes()), gpu.host_link_bandwidth);
+  if (crosses.on_host || crosses.bytes() > 0) return text;
   say("%s: %.4g s = %d x kernel %.3g s", name_of(op), seconds(gpu, op), w.kernels, gpu.kernel_seconds);
   if (w.written > 0 && gpu.output_write != 1) say(" + (%.6g B - %.3g x %.6g B written)", w.bytes, 1 - gpu.output_write, w.written);
   else if (w.bytes > 0) say(" + %.6g B", w.bytes);

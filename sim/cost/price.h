@@ -19,7 +19,9 @@ struct Price {
 /// - fused attention in 16 bits, where the GPU's attention speed is known: its share of 3.5 F / (R s / (s + s0)) for both passes,
 ///   with F = 2 b s^2 a h; else F (2.5 F backward) as a matrix product, and its tensors' bytes.
 /// - all else: bytes / (bandwidth x memory_efficiency): those of the tensors, or of the software stack (cost/stack.h).
-/// Nothing charged: 0 kernels, 0 s.
+/// - what touches the host's memory alone is the CPU's: its tensors' bytes / host_memory_bandwidth, and no kernel.
+/// - what touches both is a copy: kernel_seconds + the host's bytes / host_link_bandwidth.
+/// Nothing charged: 0 kernels, 0 s. Throws ScenarioError where a fact of the host is needed and not known.
 Price price(const Gpu&, const Op&);
 double seconds(const Gpu&, const Op&);
 /// The formula with the numbers in it.

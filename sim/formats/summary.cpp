@@ -99,6 +99,11 @@ Json result(const Figures& f) {
   json["peak_seconds"] = number(f.peak.seconds);
   json["peak_composition"] = by_band(f.peak.parts);
   json["peak_parts"] = part_list(f.peak.parts);
+  put(json, "host_resident_bytes", f.host_resident_bytes);
+  put(json, "host_peak_bytes", f.host_peak_bytes);
+  json["host_peak_composition"] = by_band(f.host_peak.parts);
+  put(json, "host_link_bytes_per_rank_per_step", f.host_link_bytes);
+  put(json, "host_to_device_bytes_per_rank_per_step", f.host_to_device_bytes);
   put(json, "requested_peak_bytes", f.requested_peak_bytes);
   put(json, "allocated_resident_bytes", f.allocated_resident_bytes);
   put(json, "allocated_peak_bytes", f.allocated_peak_bytes);

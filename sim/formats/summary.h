@@ -46,6 +46,8 @@ struct Figures {
   std::optional<double> over_single_gpu_seconds;  ///< step less a measured one on one GPU: optimizer and host work too
   OverRanks<double> bytes_sent, control_bytes;
   OverRanks<std::int64_t> resident_bytes, model_state_peak_bytes, peak_bytes;
+  OverRanks<std::int64_t> host_resident_bytes, host_peak_bytes;  ///< a rank's, of the host's memory
+  OverRanks<double> host_link_bytes, host_to_device_bytes;       ///< between host and GPU, both ways; of these, to the GPU
   /// The closed forms of the scheme's flags; NaN where it has none. Bytes per parameter.
   double formula_traffic_units = NAN, formula_resident = NAN, formula_model_state_peak = NAN;
   double traffic_units = 0;    ///< bytes sent / ((N-1)/N x parameters x bytes of a parameter); 0 at N = 1
@@ -56,7 +58,7 @@ struct Figures {
   std::int64_t gpu_memory = 0;  ///< capacity; 0: not known
   std::string gpu;
   std::vector<Part> resident;  ///< of the rank with the maximum, as are the peaks
-  Peak peak, model_state_peak;
+  Peak peak, model_state_peak, host_peak;
 
   /// As PyTorch counts them; empty where memory is exact, which reserves what is asked of it: the peak.
   OverRanks<std::int64_t> requested_peak_bytes, allocated_peak_bytes, allocated_resident_bytes, reserved_bytes;

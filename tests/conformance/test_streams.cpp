@@ -270,3 +270,24 @@ TEST_CASE("without numerics nothing has numbers, but everything has bytes") {
     CHECK(outcome.ranks[0].held_bytes == std::int64_t(4) << 30);
   }
 }
+
+TEST_CASE("memory of the host has a ledger of its own, and what crosses the link is counted by its direction") {
+  for (const std::string& backend : backends()) {
+    CAPTURE(backend);
+    const Outcome outcome = run_one(backend, [](Device& device, Fabric&, std::vector<float>& out) {
+      const Tensor here = put(device, Lane::compute, {1, 2, 3, 4});
+      const Tensor there = device.alloc(Lane::compute, Band::opt, one, dim(4), Dtype::fp32, Place::host);
+      device.launch(Lane::compute, Copy{here, there});
+      device.launch(Lane::compute, Scale{there, there, 2, 0});
+      device.launch(Lane::compute, Copy{there.slice(dim(1), dim(2)), here.slice(dim(1), dim(2))});
+      const std::vector<float> values = get(device, Lane::compute, here);
+      out = {float(device.host_ledger().held()), float(device.crossed().to_host), float(device.crossed().to_device)};
+      device.free(Lane::compute, there);
+      device.synchronize();
+      append(out, {float(device.host_ledger().held()), float(device.host_ledger().peak().of(Band::opt))});
+      append(out, values);
+    });
+    CHECK(outcome.ranks[0].result == std::vector<float>{16, 16, 8, 0, 16, 1, 4, 6, 4});
+    CHECK(outcome.ranks[0].peak_bytes == 16);  // the GPU's alone
+  }
+}

@@ -3,6 +3,8 @@
 
 #include <vector>
 
+#include "core/crossing.h"
+#include "core/error.h"
 #include "cost/gpus.h"
 #include "cost/ops.h"
 #include "cost/price.h"
@@ -228,4 +230,33 @@ TEST_CASE("the words of a price hold its numbers: waves, curve, rates") {
                     std::string::npos,
                 words);
   CHECK_MESSAGE(back.find("0.74 x 3.7581e+10 flop") != std::string::npos, back);
+}
+
+TEST_CASE("what touches the host's memory alone is the CPU's work, what touches both a copy, each at the host's own speed") {
+  Tensors t;
+  Gpu gpu = round_gpu();
+  gpu.kernel_seconds = 3e-6, gpu.host_memory_bandwidth = 50e9, gpu.host_link_bandwidth = 25e9;
+  const auto on_host = [&t](std::int64_t n, Dtype type) {
+    Tensor tensor = t(1, n, type);
+    tensor.in->place = Place::host;
+    return tensor;
+  };
+  Adam adam = t.adam(1000, AdamPasses::fused);
+  for (const Tensor* tensor : {&adam.grad, &adam.master, &adam.m, &adam.v}) tensor->in->place = Place::host;
+  CHECK(cost::seconds(gpu, adam) == Approx(28e3 / 50e9));
+  CHECK(crossing(adam).on_host);
+  CHECK(crossing(adam).bytes() == 0);
+  const Tensor here = t(1, 1000), there = on_host(1000, Dtype::bf16);
+  CHECK(cost::seconds(gpu, Copy{here, there}) == Approx(3e-6 + 2e3 / 25e9));
+  CHECK(cost::seconds(gpu, Copy{there, here}) == cost::seconds(gpu, Copy{here, there}));
+  CHECK(crossing(Copy{here, there}).to_host == 2000);
+  CHECK(crossing(Copy{here, there}).to_device == 0);
+  CHECK(crossing(Copy{there, here}).to_device == 2000);
+  CHECK_FALSE(crossing(Copy{there, here}).on_host);
+  CHECK(crossing(Copy{here, here}).bytes() == 0);
+  CHECK(cost::seconds(gpu, Copy{there, on_host(1000, Dtype::fp32)}) == Approx(6e3 / 50e9));
+  CHECK(cost::in_words(gpu, Copy{here, there}).find("2000 B / (2.5e+10 B/s of the host's link)") != std::string::npos);
+  CHECK(cost::in_words(gpu, adam).find("28000 B / (5e+10 B/s of the host's memory)") != std::string::npos);
+  gpu.host_link_bandwidth = 0;
+  CHECK_THROWS_WITH_AS(cost::seconds(gpu, Copy{here, there}), doctest::Contains("prices.host_link_bandwidth"), ScenarioError);
 }

@@ -25,7 +25,7 @@ class CountingDevice final : public Device {
   void forget_launches() { flops_ = 0, launches_.clear(); }
 
  private:
-  Storage* do_alloc(Lane, Band band, Dim count, Dtype type, std::int64_t bytes) override {
+  Storage* do_alloc(Lane, Band band, Dim count, Dtype type, std::int64_t bytes, Place) override {
     storages_.push_back(std::make_unique<Storage>());
     Storage* storage = storages_.back().get();
     storage->count = count, storage->dtype = type, storage->band = band;

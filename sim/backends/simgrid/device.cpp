@@ -26,7 +26,7 @@ SimDevice::SimDevice(World& world, int rank, const Gpu& gpu, const BackendSettin
       jitter_(jitter),
       semaphore_(simgrid::s4u::Semaphore::create(0)),
       memory_(*this, memory, settings.recorded_ranks.has(rank)) {
-  ledger_ = Ledger(settings.recorded_ranks.has(rank));
+  ledger_ = host_ledger_ = Ledger(settings.recorded_ranks.has(rank));
   recorder_ = Recorder(settings.recorded_ranks.has(rank));
   for (int lane = 0; lane < lane_count; ++lane) streams_[lane].belong_to(*this, Lane(lane));
 }
@@ -77,8 +77,8 @@ void SimDevice::begin_traffic(double date, double seconds, double bytes) {
   stream(Lane::compute).slowed();
 }
 
-Storage* SimDevice::do_alloc(Lane lane, Band band, Dim count, Dtype type, std::int64_t bytes) {
-  DeviceMemory::Block* const block = memory_.allocate(lane, band, bytes);
+Storage* SimDevice::do_alloc(Lane lane, Band band, Dim count, Dtype type, std::int64_t bytes, Place place) {
+  DeviceMemory::Block* const block = place == Place::host ? nullptr : memory_.allocate(lane, band, bytes);
   if (free_storages_.empty()) {
     storages_.push_back(std::make_unique<Storage>());
     free_storages_.push_back(storages_.back().get());
@@ -94,10 +94,11 @@ Storage* SimDevice::do_alloc(Lane lane, Band band, Dim count, Dtype type, std::i
               .cause = label().verb,
               .life = storage->life,
               .bytes = bytes,
+              .place = place,
               .history = nullptr};
   memory_.keep(storage, block);
   stream(lane).act(label(), date, [this, storage](double when) {
-    ledger_.hold({when, storage->bytes, storage->band, storage->cause, storage->unit});
+    ledger_of(storage->place).hold({when, storage->bytes, storage->band, storage->cause, storage->unit});
   });
   return storage;
 }
@@ -105,7 +106,7 @@ Storage* SimDevice::do_alloc(Lane lane, Band band, Dim count, Dtype type, std::i
 void SimDevice::do_free(Lane lane, Storage* storage) {
   memory_.free(lane, storage);
   stream(lane).act(label(), host_date(0), [this, storage](double when) {
-    ledger_.hold({when, -storage->bytes, storage->band, storage->cause, storage->unit});
+    ledger_of(storage->place).hold({when, -storage->bytes, storage->band, storage->cause, storage->unit});
     numerics::release(storage->at);
     storage->at = nullptr;
     free_storages_.push_back(storage);
@@ -145,7 +146,7 @@ void SimDevice::do_synchronize() {
   host_date(0);
   block_until(0);
   for (const Stream& stream : streams_) host_ = std::max(host_, stream.clock());
-  ledger_.fold();
+  ledger_.fold(), host_ledger_.fold();
   ledger_.keep(memory_.books());
 }
 

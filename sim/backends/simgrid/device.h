@@ -56,7 +56,7 @@ class SimDevice final : public Device {
   void begin_traffic(double date, double seconds, double bytes);
 
  private:
-  Storage* do_alloc(Lane, Band, Dim count, Dtype, std::int64_t bytes) override;
+  Storage* do_alloc(Lane, Band, Dim count, Dtype, std::int64_t bytes, Place) override;
   void do_free(Lane, Storage*) override;
   void do_launch(Lane, const Op&) override;
   Event do_record(Lane) override;

@@ -27,7 +27,7 @@ float* storage_for(Dim count) {
 
 ThreadsDevice::ThreadsDevice(int rank, const BackendSettings& settings, Instant start, Alarm& alarm)
     : Device(rank, settings.checks_hazards), start_(start), numerics_(settings.numerics) {
-  ledger_ = Ledger(settings.recorded_ranks.has(rank));
+  ledger_ = host_ledger_ = Ledger(settings.recorded_ranks.has(rank));
   recorder_ = Recorder(settings.recorded_ranks.has(rank));
   for (auto& stream : streams_) stream = std::make_unique<Stream>(alarm);
 }
@@ -46,7 +46,7 @@ double ThreadsDevice::now() const { return std::chrono::duration<double>(std::ch
 
 // ---- memory
 
-Storage* ThreadsDevice::do_alloc(Lane lane, Band band, Dim count, Dtype type, std::int64_t bytes) {
+Storage* ThreadsDevice::do_alloc(Lane lane, Band band, Dim count, Dtype type, std::int64_t bytes, Place place) {
   if (reusable_.empty()) {
     blocks_.push_back(std::make_unique<Block>());
     reusable_.push_back(blocks_.back().get());
@@ -56,11 +56,11 @@ Storage* ThreadsDevice::do_alloc(Lane lane, Band band, Dim count, Dtype type, st
   block->at = numerics_ ? storage_for(count) : nullptr;
   block->count = count, block->dtype = type, block->band = band;
   block->unit = label().unit, block->cause = label().verb;
-  block->bytes = bytes;
+  block->bytes = bytes, block->place = place;
   block->released = false;
   enqueue(lane, [this, block, &books = books_[unsigned(lane)]] {
     if (block->at) std::fill_n(static_cast<float*>(block->at), Real::of(block->count), std::numeric_limits<float>::quiet_NaN());
-    books.memory.push_back({now(), block->bytes, block->band, block->cause, block->unit});
+    books.of(block->place).push_back({now(), block->bytes, block->band, block->cause, block->unit});
   });
   return block;
 }
@@ -70,7 +70,7 @@ void ThreadsDevice::do_free(Lane lane, Storage* storage) {
   enqueue(lane, [this, block, &books = books_[unsigned(lane)]] {
     std::free(block->at);
     block->released = true;
-    books.memory.push_back({now(), -block->bytes, block->band, block->cause, block->unit});
+    books.of(block->place).push_back({now(), -block->bytes, block->band, block->cause, block->unit});
   });
   leaving_.push_back(block);
   // Only a wait of the host makes blocks and books its own again. A program that never waits is made to, once in a long while.
@@ -134,10 +134,11 @@ void ThreadsDevice::catch_up() {
   if (streams_[0]->alarm().raised()) throw Stopped();  // the queues are empty because nothing was carried out
   for (Books& books : books_) {
     for (const LedgerEntry& entry : books.memory) ledger_.hold(entry);
+    for (const LedgerEntry& entry : books.host_memory) host_ledger_.hold(entry);
     for (const Span& span : books.spans) recorder_.add(span);
-    books.memory.clear(), books.spans.clear();
+    books.memory.clear(), books.host_memory.clear(), books.spans.clear();
   }
-  ledger_.fold();
+  ledger_.fold(), host_ledger_.fold();
   reusable_.insert(reusable_.end(), leaving_.begin(), leaving_.end());
   leaving_.clear();
 }

@@ -43,13 +43,14 @@ class ThreadsDevice : public Device {
   };
   /// What a lane notes. Its own: a book shared by two lanes would order them. The host reads it when it has waited for the lane.
   struct Books {
-    std::vector<LedgerEntry> memory;
+    std::vector<LedgerEntry> memory, host_memory;
+    std::vector<LedgerEntry>& of(Place place) { return place == Place::host ? host_memory : memory; }
     std::vector<Span> spans;
     std::vector<Delivery> deliveries;
     std::vector<Date> dates;
   };
 
-  Storage* do_alloc(Lane, Band, Dim count, Dtype, std::int64_t bytes) override;
+  Storage* do_alloc(Lane, Band, Dim count, Dtype, std::int64_t bytes, Place) override;
   void do_free(Lane, Storage*) override;
   void do_launch(Lane, const Op&) override;
   Event do_record(Lane lane) override { return {lane, stream(lane).enqueued()}; }
