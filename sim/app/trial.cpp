@@ -7,6 +7,17 @@
 #include "core/error.h"
 
 namespace shardsim {
+namespace {
+
+/// A GPU's share of a host of today, for systems that offload: 16 channels of DDR5-4800 for eight GPUs, and PCIe 5.0.
+cost::Prices share_of_host() {
+  cost::Prices prices;
+  for (const auto& [fact, value] : {std::pair{"host_memory_bandwidth", 60e9}, {"host_link_bandwidth", 48e9}})
+    prices.values.push_back({cost::facts_named(fact)[0], value, Origin::scenario});
+  return prices;
+}
+
+}  // namespace
 
 Trial try_out(const SchemeChoice& choice, int accumulation) {
   Trial trial;
@@ -20,6 +31,7 @@ Trial try_out(const SchemeChoice& choice, int accumulation) {
   scenario.knobs.precision = {Dtype::bf16, Dtype::bf16, Dtype::bf16};
   scenario.knobs.accumulation = accumulation;
   scenario.knobs.shards = 4;
+  scenario.prices = share_of_host();
   scenario.numerics = Numerics::off;
   trial.result = run_scheme(scenario, TrainingSet(scenario), choice);
   trial.figures = measure(scenario, trial.result);
@@ -35,6 +47,7 @@ Scenario gpt2_scenario(const std::string& preset) {
   scenario.micro_batch = 4;
   scenario.knobs.precision = {Dtype::bf16, Dtype::bf16, Dtype::bf16};
   scenario.knobs.streams = 3;
+  scenario.prices = share_of_host();
   scenario.numerics = Numerics::off;
   return scenario;
 }

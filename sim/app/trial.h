@@ -13,7 +13,8 @@ struct Trial {
 };
 
 /// Eight ranks of the platform ideal-8, four equal layers of a unit each (nothing is padded), 2 + 2 + 12 bytes per parameter,
-/// `accumulation` micro-batches. Schemes that replicate their shards do it twice.
+/// `accumulation` micro-batches. Schemes that replicate their shards do it twice; those that offload have 60 GB/s of the host's
+/// memory per GPU and 48 of a link.
 Trial try_out(const SchemeChoice&, int accumulation);
 /// A preset on the eight GPUs of a dgx-h100, 4 x 1024 tokens per rank, bf16 parameters with an fp32 master, cost only.
 Scenario gpt2_scenario(const std::string& preset);

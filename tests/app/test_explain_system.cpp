@@ -62,6 +62,12 @@ TEST_CASE("the timeline comes from rank 0's last step, in order, as the forked r
   CHECK(has(timeline.back().what, "all_gather of the partitions"));
 }
 
+TEST_CASE("explain shows what an offloading stage lets the CPU do") {
+  const std::string text =
+      explain_scheme(schemes({"deepspeed", "--stage", "2", "--offload_optimizer", "cpu"}).front(), built_in_schemes());
+  CHECK(has(text, "the CPU updates the partition"));
+}
+
 TEST_CASE("explain speaks of every real system, and its text of two shows how the timelines differ") {
   for (const std::string system : {"pytorch_ddp", "torch_zero_redundancy_optimizer", "fsdp1", "fsdp2", "deepspeed",
                                    "megatron_distributed_optimizer", "llmc_zero1", "nanotron_zero1"}) {
