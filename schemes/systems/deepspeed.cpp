@@ -33,11 +33,8 @@ void refuse_what_is_not_modelled(const Options& options) {
     refuse("offload_optimizer_ratio: a part of the optimizer (ZeRO-Offload++) is not modelled; use 1.0");
   if (options.boolean("offload_optimizer_super_offload"))
     refuse("offload_optimizer_super_offload: SuperOffload is not modelled; use false");
-  for (const char* name : {"zero_quantized_weights", "zero_quantized_nontrainable_weights", "zero_quantized_gradients"})
-    if (options.boolean(name)) refuse(std::string(name) + ": quantized collectives (ZeRO++) are not modelled; use false");
-  if (options.integer("zero_hpz_partition_size") != 1)
-    refuse("zero_hpz_partition_size: secondary shards (ZeRO++) are not modelled; use 1");
-  if (options.integer("mics_shard_size") > 0) refuse("mics_shard_size: MiCS is not modelled; use -1");
+  if (options.boolean("zero_quantized_gradients"))
+    refuse("zero_quantized_gradients: all-to-alls of 4-bit gradients (ZeRO++'s qgZ) are not modelled; use false");
 }
 
 void refuse_what_deepspeed_refuses(const Options& options) {
@@ -96,11 +93,20 @@ std::vector<Option> DeepSpeed::options() {
       toggle("stage3_allgather_sequential", "false", "one gather per parameter"),
       toggle("stage3_use_all_reduce_for_fetch_params", "false", "gathers are all-reduces of zeros and the own slice"),
       toggle("stage3_gather_16bit_weights_on_model_save", "false", "of checkpoints: nothing happens in a step"),
-      elements("zero_hpz_partition_size", "1", "ranks of a secondary shard; not modelled"),
-      toggle("zero_quantized_weights", "false", "not modelled"),
-      toggle("zero_quantized_nontrainable_weights", "false", "not modelled"),
+      {.name = "zero_hpz_partition_size",
+       .kind = Kind::integer,
+       .standard = "1",
+       .about = "stage 3: ranks that keep a second copy for the rest of the step, and gather from it (ZeRO++'s hpZ)",
+       .low = 1},
+      toggle("zero_quantized_weights", "false", "stage 3: gathers of 8-bit numbers and their scales (ZeRO++'s qwZ)"),
+      toggle("zero_quantized_nontrainable_weights", "false", "ignored: every parameter is trained"),
       toggle("zero_quantized_gradients", "false", "not modelled"),
-      {.name = "mics_shard_size", .kind = Kind::integer, .standard = "-1", .about = "not modelled", .low = -1},
+      {.name = "mics_shard_size",
+       .kind = Kind::integer,
+       .standard = "-1",
+       .about = "stage 3: ranks that share one copy of everything (MiCS); -1 or 0: all",
+       .low = -1},
+      toggle("mics_hierarchical_params_gather", "false", "MiCS: gathers across nodes, then within; not modelled"),
       toggle("memory_efficient_linear", "true", "ignored: a linear keeps no gathered weight here"),
       toggle("ignore_unused_parameters", "true", "ignored: every parameter is used"),
       toggle("load_from_fp32_weights", "true", "of checkpoints: nothing happens in a step"),

@@ -22,8 +22,8 @@ class DeepSpeedStage : public HookedScheme {
   void all_reduce(Lane lane, Tensor buffer, bool divides) const;
   /// At the root, buffer = its sum over the ranks, in the type of communication; not divided.
   void reduce(Lane lane, Tensor buffer, int root) const;
-  /// An all-reduce of something small, which is no traffic.
-  void all_reduce_control(Lane lane, Tensor buffer) const { fabric().all_reduce(lane, mesh().world, buffer, Payload::control); }
+  /// An all-reduce of something small, which is no traffic, over the ranks that have a part each.
+  void all_reduce_control(Lane lane, Tensor buffer) const { fabric().all_reduce(lane, mesh().shards, buffer, Payload::control); }
   void scale(Lane lane, Tensor x, double factor) const { device().launch(lane, Scale{x, x, factor, 0}); }
 
   // With offload_optimizer: cpu.

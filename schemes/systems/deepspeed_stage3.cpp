@@ -1,4 +1,4 @@
-// deepspeed stage 3: what a rank holds, and how parameters come and go.
+// deepspeed stage 3: what a rank holds.
 #include "systems/deepspeed_stage3.h"
 
 #include <algorithm>
@@ -15,22 +15,40 @@ DeepSpeedStage3::DeepSpeedStage3(const Options& options)
       overlaps_(options.text("overlap_comm") != "false"),
       sequential_(options.boolean("stage3_allgather_sequential")),
       fetches_by_all_reduce_(options.boolean("stage3_use_all_reduce_for_fetch_params")),
+      quantizes_(options.boolean("zero_quantized_weights")),
       checks_overflow_(options.boolean("check_grad_overflow")),
       bucket_size_(options.integer("reduce_bucket_size")),
       sub_group_size_(options.integer("sub_group_size")),
       persistence_(options.integer("stage3_param_persistence_threshold")),
       model_persistence_(options.integer("stage3_model_persistence_threshold")),
+      hpz_(options.integer("zero_hpz_partition_size")),
+      mics_(options.integer("mics_shard_size")),
       limits_{options.integer("stage3_prefetch_bucket_size"), options.integer("stage3_max_live_parameters"),
               options.integer("stage3_max_reuse_distance")} {
   if (options.integer("stage3_module_granularity_threshold") > 0)
     throw std::invalid_argument("stage3_module_granularity_threshold: leaf modules are not modelled; use 0");
   if (options.number("gradient_predivide_factor") != 1)
     throw std::invalid_argument("gradient_predivide_factor: at stage 3 gradients are divided by the ranks at once; use 1.0");
+  if (mics_ > 0) {
+    if (mics_ == 1) throw std::invalid_argument("mics_shard_size: a group of one rank shares nothing; use -1, or 2 and more");
+    if (hpz_ > 1)
+      throw std::invalid_argument("zero_hpz_partition_size: MiCS has no secondary shards; use 1, or mics_shard_size: -1");
+    if (fetches_by_all_reduce_)
+      throw std::invalid_argument("stage3_use_all_reduce_for_fetch_params: MiCS gathers in its own way; use false");
+    if (options.text("offload_optimizer") != "none")
+      throw std::invalid_argument("offload_optimizer: MiCS has no support for it; use none");
+    if (quantizes_) throw std::invalid_argument("zero_quantized_weights: MiCS gathers in its own way; use false");
+    if (options.boolean("mics_hierarchical_params_gather"))
+      throw std::invalid_argument("mics_hierarchical_params_gather: gathers in two hops are not modelled; use false");
+  }
+  if (options.text("offload_param") != "none" && (hpz_ > 1 || quantizes_))
+    throw std::invalid_argument("offload_param: beside hpZ and quantized weights not modelled; use none");
   if (sequential_) limits_.prefetch_bucket = std::min<std::int64_t>(limits_.prefetch_bucket, 1);
 }
 
 void DeepSpeedStage3::make_bands() {
   check_types();
+  make_groups();
   const Precision& precision = knobs().precision;
   order_ = in_module_order();
   cut_parameters();
@@ -44,15 +62,27 @@ void DeepSpeedStage3::make_bands() {
       *tensor = zeros(Band::opt, group.count, Dtype::fp32, optimizer_place());
   for (const int p : order_) {
     const SubGroup& group = sub_groups_[std::size_t(states_[p].group)];
-    const Dim begin = states_[p].cuts[std::size_t(me())], count = piece(p, me());
+    const Dim begin = own_cut(p), count = own_piece(p);
     upload_theta0(own_shard(params_, p), p, begin, count);
-    upload_theta0(group.master.slice(states_[p].at - group.at, padded(p, me())), p, begin, count);
+    upload_theta0(group.master.slice(states_[p].at - group.at, own_padded(p)), p, begin, count);
   }
   grads_ = zeros(Band::grad, all, precision.grad, optimizer_place());
   if (!contiguous_) return;
   Dim model;  // what has come since the last flush is never more than that
   for (const Parameter& parameter : parameters()) model = model + parameter.count();
   bucket_ = alloc(Lane::compute, Band::bucket, model + Dim(bucket_size_ - model.charged(), 0), precision.reduce);
+}
+
+void DeepSpeedStage3::make_groups() {
+  const int world = rank().world, me = rank().index;
+  const auto check = [&](const char* name, std::int64_t size) {
+    if (world % size != 0)
+      throw ScenarioError("scheme '" + rank().scheme + "': " + name + ": " + std::to_string(world) + " ranks are no groups of " +
+                          std::to_string(size) + "; use a divisor of the world");
+    return int(size);
+  };
+  mesh_ = Mesh::of(me, world, mics_ > 0 ? check("mics_shard_size", mics_) : world);
+  secondary_ = Mesh::of(me, world, check("zero_hpz_partition_size", hpz_)).shards;
 }
 
 /// Each parameter by itself, in N pieces of equal size; the last ones may be shorter, or empty, and are padded.
@@ -64,10 +94,9 @@ void DeepSpeedStage3::cut_parameters() {
     State& s = states_[p];
     const Dim count = parameters()[p].count();
     s.place = place;
-    s.shard = (count.charged() + world() - 1) / world();
-    for (int r = 0; r <= world(); ++r) s.cuts.push_back(count.part(std::min(r * s.shard, count.charged())));
+    s.shard = (count.charged() + shards().size - 1) / shards().size;
     s.at = at;
-    at = at + padded(p, me());
+    at = at + own_padded(p);
   }
 }
 
@@ -77,7 +106,7 @@ void DeepSpeedStage3::make_sub_groups() {
     State& s = states_[p];
     if (sub_groups_.empty() || sub_groups_.back().count.charged() >= sub_group_size_)
       sub_groups_.push_back({s.at, none, {}, {}, {}});
-    sub_groups_.back().count = sub_groups_.back().count + padded(p, me());
+    sub_groups_.back().count = sub_groups_.back().count + own_padded(p);
     s.group = int(sub_groups_.size()) - 1;
   }
 }
@@ -97,11 +126,21 @@ void DeepSpeedStage3::make_coordinator() {
   coordinator_.emplace(limits_, all, std::move(own));
 }
 
-Borders DeepSpeedStage3::borders_of(const std::vector<int>& parameters) const {
+Dim DeepSpeedStage3::cut(int p, const Group& ranks, int member) const {
+  const Dim count = parameters()[p].count();
+  return count.part(std::min(member * shard(p, ranks), count.charged()));
+}
+
+Dim DeepSpeedStage3::padded(int p, const Group& ranks, int member) const {
+  const Dim own = piece(p, ranks, member);
+  return own + Dim(shard(p, ranks) - own.charged(), 0);
+}
+
+Borders DeepSpeedStage3::borders_of(const std::vector<int>& parameters, const Group& ranks) const {
   std::vector<Dim> borders{none};
-  for (int r = 0; r < world(); ++r) {
+  for (int member = 0; member < ranks.size; ++member) {
     borders.push_back(borders.back());
-    for (const int p : parameters) borders.back() = borders.back() + padded(p, r);
+    for (const int p : parameters) borders.back() = borders.back() + padded(p, ranks, member);
   }
   return std::make_shared<const std::vector<Dim>>(std::move(borders));
 }
@@ -114,166 +153,6 @@ std::string DeepSpeedStage3::several(const std::vector<int>& some) const {
   return parameters()[some.front()].name + (some.size() > 1 ? " and " + std::to_string(some.size() - 1) + " more" : "");
 }
 
-Tensor DeepSpeedStage3::own_shard(Tensor flat, int p) const { return flat.slice(states_[p].at, padded(p, me())); }
-
-void DeepSpeedStage3::begin_micro_batch() {
-  for (const int p : coordinator_->begin_pass()) drop(p);
-}
-
-Tensor DeepSpeedStage3::parameter(int p) {
-  if (!states_[p].full) throw IllegalStep("stage 3: " + parameters()[p].name + " is used and not gathered");
-  return states_[p].full.matrix(none, parameters()[p].rows, parameters()[p].cols);
-}
-
-void DeepSpeedStage3::fetch(int module) {
-  const std::string& name = modules()[std::size_t(module)].name;
-  for (const int p : coordinator_->enter(module)) drop(p);
-  const DeepSpeedCoordinator::Fetch needed = coordinator_->fetch(module);
-  if (!needed.gather.empty()) gather(needed.gather, name + " begins and needs them");
-  for (const int p : needed.wait) wait(p);
-  const std::vector<int> ahead = coordinator_->look_ahead(module);
-  if (!ahead.empty()) gather(ahead, name + " begins; ahead of use");
-}
-
-void DeepSpeedStage3::release(int module) {
-  const std::vector<int> dropped = coordinator_->release(module);
-  for (const int p : dropped) drop(p);
-  if (!dropped.empty()) tell({modules()[std::size_t(module)].name + " ends", "release", 0, Lane::compute, "", several(dropped)});
-}
-
-void DeepSpeedStage3::gather(std::vector<int> wanted, const std::string& trigger) {
-  sort_by_place(wanted);
-  if (!sequential_) return gather_together(std::move(wanted), trigger);
-  for (const int p : wanted) gather_together({p}, trigger);
-}
-
-void DeepSpeedStage3::gather_together(std::vector<int> wanted, const std::string& trigger) {
-  const auto gather = std::make_shared<Gather>();
-  gather->parameters = std::move(wanted);
-  gather->unused = gather->parameters.size();
-  for (const int p : gather->parameters) states_[p].pending = gather;
-  if (world() == 1) {
-    for (const int p : gather->parameters) states_[p].full = shard_to_send(Lane::compute, p);
-    return;
-  }
-  const Lane lane = this->lane(Lane::gather);
-  label(Verb::all_gather, gather->parameters.front());
-  after(updated_, lane, Edge::update_before_gather);
-  if (!overlaps_) device().wait(lane, device().record(Lane::compute));  // issued from the compute stream: behind what it has queued
-  launch(*gather, lane);
-  gather->over = device().record(lane);
-  const std::string what = fetches_by_all_reduce_ ? "all_reduce" : "all_gather";
-  tell({trigger, what + " of " + several(gather->parameters), gather->buffer.bytes(), lane, "", ""});
-}
-
-/// A single parameter is a view of the buffer, and so are those of an all-reduce; others are copied out when they are waited for.
-void DeepSpeedStage3::launch(Gather& gather, Lane lane) {
-  const Dtype type = knobs().precision.param;
-  const bool alone = gather.parameters.size() == 1;
-  if (fetches_by_all_reduce_) {
-    Dim count;
-    for (const int p : gather.parameters) count = count + parameters()[p].count();
-    gather.buffer = alloc(lane, Band::gathered, count, type);
-    device().launch(lane, Fill{gather.buffer, 0.f});
-    Dim at;
-    for (const int p : gather.parameters) {
-      State& s = states_[p];
-      const Dim own = piece(p, me());
-      if (own.charged() > 0)
-        device().launch(lane, Copy{params_.slice(s.at, own), gather.buffer.slice(at + s.cuts[std::size_t(me())], own)});
-      s.full = gather.buffer.slice(at, parameters()[p].count());
-      at = at + parameters()[p].count();
-    }
-    fabric().all_reduce(lane, mesh().world, gather.buffer);
-  } else {
-    gather.borders = borders_of(gather.parameters);
-    const std::vector<Dim>& borders = *gather.borders;
-    gather.buffer = alloc(lane, Band::gathered, borders.back(), type);
-    const Dim begin = borders[std::size_t(me())], own = borders[std::size_t(me()) + 1] - begin;
-    const int first = gather.parameters.front();
-    Tensor from = gather.buffer.slice(begin, own);
-    if (alone) {
-      from = shard_to_send(lane, first);
-      states_[first].full = gather.buffer.slice(none, parameters()[first].count());
-    } else {
-      lay_out_shards(lane, gather.parameters, from);
-    }
-    fabric().all_gather(lane, mesh().world, from, gather.buffer, Payload::data, gather.borders);
-    if (alone) give_back(lane, from);
-  }
-  if (!alone && !fetches_by_all_reduce_) return;
-  gather.views = gather.parameters.size();
-  for (const int p : gather.parameters) states_[p].lender = states_[p].pending;
-}
-
-/// The host runs ahead of at most two waits for parameters (partitioned_param_coordinator.py, __max_ongoing_fetch_events). Their
-/// events are on the stream that waits for NCCL's, so that gathers which nobody has waited for do not count.
-void DeepSpeedStage3::limit_fetches() {
-  constexpr std::size_t most = 2;
-  if (ongoing_fetches_.size() <= most) return;
-  device().synchronize(ongoing_fetches_.front());
-  ongoing_fetches_.pop_front();
-}
-
-void DeepSpeedStage3::lay_out_shards(Lane lane, const std::vector<int>& parameters, Tensor to) {
-  std::vector<Chunk> chunks;
-  Dim at;
-  for (const int p : parameters) {
-    chunks.push_back({at, states_[p].at, padded(p, me())});
-    at = at + padded(p, me());
-  }
-  device().launch(lane, ChunkCopy{params_, to, shared(std::move(chunks)), false, 1, false});
-}
-
-/// The first that waits for a gather gets all of its parameters out. The buffer goes when each of them has been waited for.
-void DeepSpeedStage3::wait(int p) {
-  const std::shared_ptr<Gather> gather = std::exchange(states_[p].pending, nullptr);
-  --gather->unused;
-  if (gather->buffer) limit_fetches();
-  const bool copies = gather->buffer && gather->views == 0;
-  if (!gather->arrived) {
-    label(Verb::all_gather, gather->parameters.front());
-    after(gather->over, Lane::compute, Edge::gather_before_use);
-    if (copies) copy_out(*gather);
-    if (gather->buffer)
-      tell({parameters()[p].name + " is needed", copies ? "copies out of the flat buffer" : "compute waits", gather->buffer.bytes(),
-            Lane::compute, "the gather of " + several(gather->parameters),
-            copies ? "the flat buffer, when the last of them has been needed" : ""});
-    for (const int q : gather->parameters) coordinator_->arrived(q);
-    gather->arrived = true;
-  }
-  if (gather->buffer) ongoing_fetches_.push_back(gather->over);
-  if (copies && gather->unused == 0) device().free(Lane::compute, gather->buffer);
-}
-
-/// On the compute stream, which waits for them anyway: in DeepSpeed they have a stream beside NCCL's, and there are no four here.
-void DeepSpeedStage3::copy_out(const Gather& gather) {
-  const std::vector<Dim>& borders = *gather.borders;
-  std::vector<Dim> at(borders.begin(), borders.end() - 1);  // of the next parameter, in each rank's part
-  for (const int p : gather.parameters) {
-    State& s = states_[p];
-    s.full = alloc(Lane::compute, Band::gathered, parameters()[p].count(), knobs().precision.param);
-    std::vector<Chunk> chunks;
-    for (int r = 0; r < world(); ++r) {
-      chunks.push_back({s.cuts[std::size_t(r)], at[std::size_t(r)], piece(p, r)});
-      at[std::size_t(r)] = at[std::size_t(r)] + padded(p, r);
-    }
-    device().launch(Lane::compute, ChunkCopy{gather.buffer, s.full, shared(std::move(chunks)), false, 1, false});
-  }
-}
-
-/// Freed behind what uses it on the compute stream.
-void DeepSpeedStage3::drop(int p) {
-  State& s = states_[p];
-  if (s.pending) wait(p);
-  label(Verb::release, p);
-  if (s.lender) {
-    if (--s.lender->views == 0) device().free(Lane::compute, s.lender->buffer);
-    s.lender.reset();
-  } else if (s.full.in != params_.in) {
-    device().free(Lane::compute, s.full);
-  }
-  s.full = {};
-}
+Tensor DeepSpeedStage3::own_shard(Tensor flat, int p) const { return flat.slice(states_[p].at, own_padded(p)); }
 
 }  // namespace shardsim

@@ -17,9 +17,9 @@ void DeepSpeedStage3Offload::make_bands() {
 /// A single rank's copy is not waited for: there is nothing to send.
 Tensor DeepSpeedStage3Offload::shard_to_send(Lane lane, int p) {
   if (!params_on_host_) return own_shard(params_, p);
-  const Tensor shard = alloc(lane, Band::gathered, padded(p, me()), params_.dtype());
+  const Tensor shard = alloc(lane, Band::gathered, own_padded(p), params_.dtype());
   device().launch(lane, Copy{own_shard(params_, p), shard});
-  if (world() > 1) host_waits_for(lane);
+  if (shards().size > 1) host_waits_for(lane);
   return shard;
 }
 
@@ -73,7 +73,7 @@ Tensor DeepSpeedStage3Offload::squares_of_gradients() {
   device().launch(Lane::compute, Fill{squares, 0.f});
   for (const int p : order_) {
     const State& s = states_[p];
-    if (piece(p, me()).charged() == 0) continue;
+    if (own_piece(p).charged() == 0) continue;
     device().launch(Lane::compute, Add{slot(squares_, std::int64_t(s.place)), slot(squares, s.group)});
   }
   const Held on_host(device(), Lane::compute, alloc(Lane::compute, Band::workspace, one, Dtype::fp32, Place::host));

@@ -41,6 +41,7 @@ void DeepSpeedStage3::flush(const std::string& trigger) {
                                : ""});
   if (all_reduces) reduce_bucket();
   else scatter_gradients();
+  if (mesh_.replicas.size > 1 && micro_batch().last) sum_over_replicas();
   reducing_.clear();
   elements_ = 0;
   filled_ = none;
@@ -50,9 +51,9 @@ void DeepSpeedStage3::flush(const std::string& trigger) {
 void DeepSpeedStage3::reduce_bucket() {
   const Lane lane = reduce_lane();
   const Tensor sum = bucket_.slice(none, filled_);
-  scale(lane, sum, 1.0 / world());
-  fabric().all_reduce(lane, mesh().world, sum);
-  for (const int p : reducing_) keep(p, bucket_.slice(states_[p].in_bucket + states_[p].cuts[std::size_t(me())], piece(p, me())));
+  scale(lane, sum, 1.0 / shards().size);
+  fabric().all_reduce(lane, shards(), sum);
+  for (const int p : reducing_) keep(p, bucket_.slice(states_[p].in_bucket + own_cut(p), own_piece(p)));
 }
 
 /// Rank by rank and parameter by parameter within a rank: a copy, but for a single parameter that N divides.
@@ -60,7 +61,7 @@ void DeepSpeedStage3::scatter_gradients() {
   sort_by_place(reducing_);
   const Lane lane = reduce_lane();
   const Dtype type = knobs().precision.reduce;
-  const Borders borders = borders_of(reducing_);
+  const Borders borders = borders_of(reducing_, shards());
   const std::vector<Dim>& at = *borders;
   const int first = reducing_.front();
   const bool copies = reducing_.size() > 1 || at.back() != parameters()[first].count() || states_[first].grad.dtype() != type;
@@ -73,9 +74,9 @@ void DeepSpeedStage3::scatter_gradients() {
     for (const int p : reducing_) {
       const State& s = states_[p];
       std::vector<Chunk> own, &chunks = s.bucketed ? of_bucket : own;
-      for (int r = 0; r < world(); ++r) {
-        chunks.push_back({(s.bucketed ? s.in_bucket : none) + s.cuts[std::size_t(r)], next[std::size_t(r)], piece(p, r)});
-        next[std::size_t(r)] = next[std::size_t(r)] + padded(p, r);
+      for (int r = 0; r < shards().size; ++r) {
+        chunks.push_back({(s.bucketed ? s.in_bucket : none) + cut(p, shards(), r), next[std::size_t(r)], piece(p, shards(), r)});
+        next[std::size_t(r)] = next[std::size_t(r)] + padded(p, shards(), r);
       }
       if (s.bucketed) continue;
       device().launch(lane, ChunkCopy{flat, s.grad.slice(none, parameters()[p].count()), shared(own), true, 1, joins});
@@ -83,12 +84,13 @@ void DeepSpeedStage3::scatter_gradients() {
     }
     if (!of_bucket.empty()) device().launch(lane, ChunkCopy{flat, bucket_.slice(none, filled_), shared(of_bucket), true, 1, joins});
   }
-  scale(lane, flat, 1.0 / world());
-  Dim mine = at[std::size_t(me())];
-  fabric().reduce_scatter(lane, mesh().world, flat, flat.slice(mine, at[std::size_t(me()) + 1] - mine), Payload::data, borders);
+  scale(lane, flat, 1.0 / shards().size);
+  const auto me = std::size_t(shards().me);
+  Dim mine = at[me];
+  fabric().reduce_scatter(lane, shards(), flat, flat.slice(mine, at[me + 1] - mine), Payload::data, borders);
   for (const int p : reducing_) {
-    keep(p, flat.slice(mine, piece(p, me())));
-    mine = mine + padded(p, me());
+    keep(p, flat.slice(mine, own_piece(p)));
+    mine = mine + own_padded(p);
   }
   if (copies) device().free(lane, flat);
   for (const int p : reducing_)
@@ -101,6 +103,22 @@ void DeepSpeedStage3::keep(int p, Tensor piece) {
   const Tensor kept = grads_.slice(states_[p].at, piece.count());
   if (micro_batch().first) device().launch(lane, Copy{piece, kept});
   else device().launch(lane, Add{piece, kept});
+}
+
+/// MiCS: what has just been kept. Neighbours go as one, where DeepSpeed joins all of a bucket's in one launch of NCCL.
+void DeepSpeedStage3::sum_over_replicas() {
+  const Lane lane = reduce_lane();
+  label(Verb::all_reduce, reducing_.front());
+  sort_by_place(reducing_);
+  for (const int p : reducing_) scale(lane, own_shard(grads_, p), 1.0 / mesh_.replicas.size);
+  for (std::size_t i = 0, end = 0; i < reducing_.size(); i = end) {
+    Dim count;
+    const auto at = [&](std::size_t j) { return states_[reducing_[j]].at; };
+    for (end = i; end < reducing_.size() && at(end) == at(i) + count; ++end) count = count + own_padded(reducing_[end]);
+    fabric().all_reduce(lane, mesh_.replicas, grads_.slice(at(i), count));
+  }
+  tell({"its bucket is scattered", "all_reduce over the replicas", elements_ / shards().size * bytes_of(grads_.dtype()), lane, "",
+        ""});
 }
 
 /// The host waits for the stream of reductions, which is behind the whole of backward.
@@ -147,6 +165,7 @@ void DeepSpeedStage3::update() {
   if (factor) device().free(Lane::compute, factor);
   updated_ = device().record(Lane::compute);
   gather_persistent();
+  drop_secondaries();
 }
 
 /// The gradient in fp32 and, where it was not, a flat copy of it on the way, are there for the moment only.
@@ -172,23 +191,23 @@ void DeepSpeedStage3::gather_persistent() {
   const Lane lane = this->lane(Lane::gather);
   std::int64_t bytes = 0;
   std::vector<Borders> borders;
-  std::vector<Tensor> shards;
+  std::vector<Tensor> sent;
   for (const int p : persistent_) {
     State& s = states_[p];
     coordinator_->persist(p);
     label(Verb::all_gather, p);
-    borders.push_back(borders_of({p}));
-    shards.push_back(shard_to_send(Lane::compute, p));
-    s.full = world() == 1 ? shards.back() : alloc(Lane::compute, Band::gathered, borders.back()->back(), params_.dtype());
+    borders.push_back(borders_of({p}, shards()));
+    sent.push_back(shard_to_send(Lane::compute, p));
+    s.full = shards().size == 1 ? sent.back() : alloc(Lane::compute, Band::gathered, borders.back()->back(), params_.dtype());
     bytes += s.full.bytes();
   }
   order(Lane::compute, lane, Edge::update_before_gather);
-  if (world() > 1)
+  if (shards().size > 1)
     for (std::size_t i = 0; i < persistent_.size(); ++i) {
       const int p = persistent_[i];
       label(Verb::all_gather, p);
-      fabric().all_gather(lane, mesh().world, shards[i], states_[p].full, Payload::data, borders[i]);
-      give_back(lane, shards[i]);
+      fabric().all_gather(lane, shards(), sent[i], states_[p].full, Payload::data, borders[i]);
+      give_back(lane, sent[i]);
     }
   tell({"step", std::to_string(persistent_.size()) + " all_gathers, one per persistent parameter", bytes, lane, "the update", ""});
   order(lane, Lane::compute, Edge::parameters_before_use);
@@ -199,9 +218,9 @@ void DeepSpeedStage3::append_theta(std::vector<ThetaPiece>& pieces) {
   pieces.reserve(order_.size());  // downloads write where the pieces are
   for (const int p : order_) {
     const SubGroup& group = sub_groups_[std::size_t(states_[p].group)];
-    const Dim count = piece(p, me());
+    const Dim count = own_piece(p);
     if (count.charged() == 0) continue;
-    pieces.push_back({p, states_[p].cuts[std::size_t(me())], count, {}});
+    pieces.push_back({p, own_cut(p), count, {}});
     device().download(Lane::compute, group.master.slice(states_[p].at - group.at, count), pieces.back().values);
   }
 }

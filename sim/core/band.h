@@ -10,11 +10,12 @@ enum class Band : std::uint8_t { param, grad, opt, gathered, activation, bucket,
 inline constexpr int band_count = 7;
 const char* name_of(Band);
 
-/// int64 is the type of token ids, uint8 that of masks: whole numbers in every arithmetic.
-enum class Dtype : std::uint8_t { fp32, bf16, fp16, int64, uint8 };
+/// int64 is the type of token ids, uint8 that of masks, int8 that of quantized numbers: whole numbers in every arithmetic.
+enum class Dtype : std::uint8_t { fp32, bf16, fp16, int64, uint8, int8 };
+inline constexpr int dtype_count = 6;
 const char* name_of(Dtype);
 constexpr std::int64_t bytes_of(Dtype type) {
-  constexpr std::int64_t bytes[] = {4, 2, 2, 8, 1};
+  constexpr std::int64_t bytes[] = {4, 2, 2, 8, 1, 1};
   return bytes[unsigned(type)];
 }
 

@@ -12,7 +12,8 @@ const char* name_of(Band band) {
 }
 
 const char* name_of(Dtype type) {
-  constexpr const char* names[] = {"fp32", "bf16", "fp16", "int64", "uint8"};
+  constexpr const char* names[] = {"fp32", "bf16", "fp16", "int64", "uint8", "int8"};
+  static_assert(std::size(names) == dtype_count);
   return names[unsigned(type)];
 }
 
@@ -66,6 +67,8 @@ const char* op_name(std::size_t index) {
                                    "log_softmax_backward",
                                    "copy",
                                    "chunk_copy",
+                                   "quantize",
+                                   "dequantize",
                                    "add",
                                    "fill",
                                    "sum_squares",

@@ -95,6 +95,11 @@ inline Chunks shared(std::vector<Chunk> chunks) { return std::make_shared<const 
 /// whole = its chunks, from all over flat; or, if `scatters`, the chunks of flat = factor x whole. Converts and joins as Copy does.
 /// (PyTorch: split_with_sizes_copy, _chunk_cat.)
 struct ChunkCopy { Tensor flat, whole; Chunks chunks; bool scatters; double factor; bool joins; };
+/// q (int8) = x / scale, rounded to -128 ... 127; scale (fp32) = largest |x| / 128 of each of the groups of neighbours, all of one
+/// size, that x is cut into. scales is charged one number per group; of real numbers it has one per element, its group's.
+struct Quantize { Tensor x, q, scales; };
+/// x = scale q.
+struct Dequantize { Tensor q, scales, x; };
 /// y += x.
 struct Add { Tensor x, y; };
 /// x = value.
@@ -115,7 +120,7 @@ using Op = std::variant<Matmul, BatchedMatmul, AddBias, SumRows, Embed, EmbedBac
                         AttentionBackward, SplitHeads, SplitHeadsBackward, MergeHeads, CausalMask, MaskedSoftmax, SoftmaxBackward,
                         Tanh, TanhBackward, Gelu, GeluBackward, Silu, SiluBackward, SwiGlu, SwiGluBackward, Scale, Cube,
                         CubeBackward, Multiply, MseLoss, CrossEntropy, LogSoftmax, NllLoss, LogSoftmaxBackward, Copy,
-                        ChunkCopy, Add, Fill, SumSquares, ClipFactor, Adam>;
+                        ChunkCopy, Quantize, Dequantize, Add, Fill, SumSquares, ClipFactor, Adam>;
 // clang-format on
 const char* name_of(const Op&);
 const char* op_name(std::size_t index);  ///< by position in Op

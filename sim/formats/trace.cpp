@@ -104,7 +104,8 @@ const char* collective_name(Verb moves) {
 }
 
 const char* type_name(Dtype type) {
-  constexpr const char* names[] = {"Float", "BFloat16", "Half", "Long", "Byte"};
+  constexpr const char* names[] = {"Float", "BFloat16", "Half", "Long", "Byte", "Char"};
+  static_assert(std::size(names) == dtype_count);
   return names[unsigned(type)];
 }
 

@@ -1,4 +1,5 @@
 // Host arithmetic element by element.
+#include <algorithm>
 #include <cmath>
 
 #include "numerics/arithmetic.h"
@@ -111,6 +112,26 @@ void Elementwise<Scalar>::host(const ChunkCopy& o) {
     store<Scalar>((o.scatters ? o.flat : o.whole).dtype(), o.scatters ? flat : whole, real(chunk.count),
                   [=](std::int64_t i) { return factor * from[i]; });
   }
+}
+
+template <class Scalar>
+void Elementwise<Scalar>::host(const Quantize& o) {
+  const Scalar* x = data<Scalar>(o.x);
+  Scalar *q = data<Scalar>(o.q), *scales = data<Scalar>(o.scales);
+  const std::int64_t n = size(o.x), groups = o.scales.count().charged();
+  for (std::int64_t group = 0; group < groups; ++group) {
+    const std::int64_t begin = n * group / groups, end = n * (group + 1) / groups;
+    Scalar largest = 0;
+    for (std::int64_t i = begin; i < end; ++i) largest = std::max(largest, std::abs(x[i]));
+    const Scalar scale = largest > 0 ? largest / 128 : 1;
+    std::fill(scales + begin, scales + end, scale);
+    for (std::int64_t i = begin; i < end; ++i) q[i] = std::clamp(std::nearbyint(x[i] / scale), Scalar(-128), Scalar(127));
+  }
+}
+
+template <class Scalar>
+void Elementwise<Scalar>::host(const Dequantize& o) {
+  store<Scalar>(o.x, [q = data<Scalar>(o.q), scales = data<Scalar>(o.scales)](std::int64_t i) { return scales[i] * q[i]; });
 }
 
 template <class Scalar>

@@ -165,6 +165,16 @@ TEST_CASE("a copy that joins another's kernel costs its bytes, and no launch") {
   CHECK(cost::price(gpu, ChunkCopy{chunk.flat, chunk.whole, nullptr, false, 1, true}).kernels == 0);
 }
 
+TEST_CASE("quantizing reads the numbers once and writes a byte each and four per group") {
+  Tensors t;
+  Gpu gpu = round_gpu();
+  gpu.kernel_seconds = 1e-6;
+  const Tensor x = t(1, 8000), q = t(1, 8000, Dtype::int8), scales = t(1, 2, Dtype::fp32);
+  CHECK(cost::price(gpu, Quantize{x, q, scales}).kernels == 1);
+  CHECK(cost::seconds(gpu, Quantize{x, q, scales}) == Approx(1e-6 + 24008 / 1e12));
+  CHECK(cost::seconds(gpu, Dequantize{q, scales, x}) == Approx(1e-6 + 24008 / 1e12));
+}
+
 TEST_CASE("sums of gradients are no residuals: a stack does not change them") {
   Tensors t;
   Gpu gpu = round_gpu();

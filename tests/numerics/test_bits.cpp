@@ -94,6 +94,10 @@ std::vector<Op> all_ops(Workbench& b, std::int64_t n, Dtype type) {
   const Chunks two_chunks = shared(halves);
   for (const bool scatters : {false, true})
     ops.push_back(ChunkCopy{b.vector(n, type), b.vector(n, type), two_chunks, scatters, 0.3, false});
+  const Tensor bytes = b.vector(n, Dtype::int8);
+  const Tensor scales = b.vector(n);
+  ops.push_back(Quantize{some(), bytes, scales.slice(dim(0), Dim((n + 7) / 8, n))});
+  ops.push_back(Dequantize{bytes, scales, some()});
   ops.push_back(Add{b.vector(n, type), b.vector(n, type)});
   ops.push_back(Fill{b.vector(n, type), 0.3f});
   ops.push_back(SumSquares{b.vector(n, type), b.vector(1)});

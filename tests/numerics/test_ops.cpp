@@ -162,6 +162,19 @@ TEST_CASE("chunks go to their places in a flat buffer, multiplied and rounded, a
   }
 }
 
+TEST_CASE(
+    "numbers are quantized to 8 bits group by group: the largest becomes 127 or -128, and none is off by more than its scale") {
+  Workbench bench(3);
+  const Tensor x = bench.vector({1, -0.5f, 0.25f, 0.126f, -64, 32.2f, 0.25f, 63.9f, 0, 0, 0, 0}, Dtype::fp32);
+  const Tensor q = bench.vector(12, Dtype::int8), scales = bench.vector(12), back = bench.vector(12);
+  numerics::run(Quantize{x, q, scales.slice(dim(0), Dim(3, 12))});
+  CHECK(values(q) == std::vector<float>{127, -64, 32, 16, -128, 64, 0, 127, 0, 0, 0, 0});
+  CHECK(values(scales) == std::vector<float>{1 / 128.f, 1 / 128.f, 1 / 128.f, 1 / 128.f, 0.5f, 0.5f, 0.5f, 0.5f, 1, 1, 1, 1});
+  numerics::run(Dequantize{q, scales, back});
+  CHECK(values(back) == std::vector<float>{127 / 128.f, -0.5f, 0.25f, 0.125f, -64, 32, 0, 63.5f, 0, 0, 0, 0});
+  CHECK(bench.margins_untouched());
+}
+
 TEST_CASE("a sum of two vectors and a fill are rounded to the type") {
   for_all([](Dtype type, std::int64_t n) {
     Workbench bench(6);

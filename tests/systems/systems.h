@@ -96,6 +96,16 @@ inline std::int64_t bytes_of_all(const std::vector<Span>& spans) {
   return bytes;
 }
 
+/// The most of a band that rank 0 holds at once.
+inline std::int64_t most(const SchemeResult& result, Band band) {
+  std::int64_t held = 0, worst = 0;
+  for (const LedgerEntry& entry : result.ranks[0].entries) {
+    if (entry.band == band) held += entry.bytes;
+    worst = std::max(worst, held);
+  }
+  return worst;
+}
+
 /// The largest relative difference of two sets of numbers; none may be empty.
 inline double worst_difference(const std::vector<float>& a, const std::vector<float>& b) {
   REQUIRE(a.size() == b.size());

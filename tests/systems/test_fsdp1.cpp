@@ -25,16 +25,6 @@ Scenario reduced_in_fp32() {
 
 constexpr std::int64_t h = 1280, block = 12 * h * h + 13 * h, root = (50304 + 1024 + 2) * h, all = 36 * block + root;
 
-/// The most of a band that rank 0 holds at once.
-std::int64_t most(const SchemeResult& result, Band band) {
-  std::int64_t held = 0, worst = 0;
-  for (const LedgerEntry& entry : result.ranks[0].entries) {
-    if (entry.band == band) held += entry.bytes;
-    worst = std::max(worst, held);
-  }
-  return worst;
-}
-
 /// "G3" is the gather of unit 3, "R3" its reduction, in the order of their ends.
 std::string order_of(const SchemeResult& result) {
   std::string order;

@@ -43,16 +43,6 @@ Scenario small_transformer(bool tied = true) {
 
 constexpr std::int64_t h = 1280, block = 12 * h * h + 13 * h, root = (50304 + 1024 + 2) * h, all = 36 * block + root;
 
-/// The most of a band that rank 0 holds at once.
-std::int64_t most(const SchemeResult& result, Band band) {
-  std::int64_t held = 0, worst = 0;
-  for (const LedgerEntry& entry : result.ranks[0].entries) {
-    if (entry.band == band) held += entry.bytes;
-    worst = std::max(worst, held);
-  }
-  return worst;
-}
-
 /// Elements of a group's flat buffer by the rule: every parameter's first dimension in n chunks of ceil(d0 / n).
 std::int64_t padded(const std::vector<std::pair<std::int64_t, std::int64_t>>& parameters, int n) {
   std::int64_t sum = 0;
