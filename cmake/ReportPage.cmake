@@ -6,6 +6,12 @@ if(SHARDSIM_NODE AND SHARDSIM_NPM)
 else()
   set(report_default OFF)
 endif()
+# Installs what a package-lock.json locks. Node.js has certificates of its own; those of a company's proxy are in the system's.
+set(SHARDSIM_NPM_CI ${SHARDSIM_NPM} ci --prefer-offline --ignore-scripts --no-audit --no-fund --loglevel=error)
+set(certificates /etc/ssl/certs/ca-certificates.crt)
+if(EXISTS ${certificates})
+  list(PREPEND SHARDSIM_NPM_CI ${CMAKE_COMMAND} -E env NODE_EXTRA_CA_CERTS=${certificates})
+endif()
 option(SHARDSIM_REPORT "Build report.html into the program; needs nodejs and npm, and the network the first time" ${report_default})
 
 # shardsim_report_page(<variable>): sets it to the source that defines report_template.
@@ -25,7 +31,7 @@ const char* const shardsim::report_template = \"\";
   add_custom_command(OUTPUT ${installed}/node_modules/.package-lock.json
     COMMAND ${CMAKE_COMMAND} -E make_directory ${installed}
     COMMAND ${CMAKE_COMMAND} -E copy ${web}/package.json ${web}/package-lock.json ${installed}
-    COMMAND ${SHARDSIM_NPM} ci --prefix ${installed} --ignore-scripts --no-audit --no-fund --loglevel=error
+    COMMAND ${SHARDSIM_NPM_CI} --prefix ${installed}
     DEPENDS ${web}/package.json ${web}/package-lock.json
     COMMENT "npm: uPlot and esbuild, in their locked versions (without a network: -DSHARDSIM_REPORT=OFF)" VERBATIM)
   file(GLOB parts CONFIGURE_DEPENDS ${web}/src/*)

@@ -38,7 +38,8 @@ std::vector<Option> MegatronDistributedOptimizer::options() {
        .kind = Kind::integer,
        .standard = "1",
        .about = "so many groups of neighbours that each shard the optimizer: reduce-scatter inside, all-reduce of shards between",
-       .low = 1}};
+       .low = 1,
+       .high = 1e6}};
 }
 
 MegatronDistributedOptimizer::MegatronDistributedOptimizer(const Options& options)

@@ -19,8 +19,8 @@ Trial try_out(const SchemeChoice&, int accumulation);
 /// A preset on the eight GPUs of a dgx-h100, 4 x 1024 tokens per rank, bf16 parameters with an fp32 master, cost only.
 Scenario gpt2_scenario(const std::string& preset);
 /// What the trial of real systems is about: GPT-2 (12 layers) on the eight GPUs of a dgx-h100, 4 x 1024 tokens per rank, bf16
-/// parameters with an fp32 master (in fp32 where the system refuses that), three steps. A real system needs a model that can be
-/// hooked.
+/// parameters with an fp32 master (on a mesh of 2 x 4 or in fp32, where the system refuses that), three steps. A real system needs
+/// a model that can be hooked.
 Trial try_out_on_gpt2(const SchemeChoice&);
 std::string gpt2_trial_words(const Trial&);
 /// What the trial is, in words.

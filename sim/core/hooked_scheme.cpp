@@ -5,6 +5,38 @@
 
 namespace shardsim {
 
+/// Whatever a hook does in whose name, the pass goes on in its own.
+class HookedScheme::Hooks final : public ModuleHooks {
+ public:
+  explicit Hooks(HookedScheme& scheme) : scheme_(scheme) {}
+  void pre_forward(int module) override {
+    keep([&] { scheme_.pre_forward(module); });
+  }
+  void post_forward(int module) override {
+    keep([&] { scheme_.post_forward(module); });
+  }
+  void pre_backward(int module) override {
+    keep([&] { scheme_.pre_backward(module); });
+  }
+  void post_backward(int module) override {
+    keep([&] { scheme_.post_backward(module); });
+  }
+  void gradient_ready(int parameter) override {
+    keep([&] { scheme_.gradient_ready(parameter); });
+  }
+  Tensor parameter(int parameter) override { return scheme_.parameter(parameter); }
+  Tensor gradient(int parameter) override { return scheme_.gradient(parameter); }
+
+ private:
+  template <class Hook>
+  void keep(const Hook& hook) {
+    const Label label = scheme_.device().label();
+    hook();
+    scheme_.device().label(label.verb, label.unit);
+  }
+  HookedScheme& scheme_;
+};
+
 void HookedScheme::bind(Rank& rank) {
   rank_ = &rank;
   mesh_ = Mesh::of(rank.index, rank.world, rank.world);
@@ -21,7 +53,8 @@ void HookedScheme::bind(Rank& rank) {
     for (const int parameter : modules()[module].parameters)
       if (parameters_[parameter].module < 0) parameters_[parameter].module = module;  // a tied one is its first user's
   gradients_.resize(parameters_.size());
-  model.attach(this);
+  hooks_ = std::make_shared<Hooks>(*this);
+  model.attach(hooks_.get());
   label(Verb::bind);
   if (knobs().loss_scale.on) {
     scaler_ = alloc(Lane::compute, Band::workspace, Dim(3, 3), Dtype::fp32);

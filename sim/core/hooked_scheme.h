@@ -1,6 +1,7 @@
 // HookedScheme: the base class of the real systems. The model runs as the user wrote it, one tensor per parameter; the system hangs
 // on the module hooks and on the arrival of each gradient, as PyTorch's autograd lets it.
 #pragma once
+#include <memory>
 #include <string>
 #include <vector>
 
@@ -107,7 +108,9 @@ class HookedScheme : public Scheme, protected ModuleHooks {
 
  private:
   void launch_adam(const std::vector<AdamTensors>&, Tensor factor, AdamRule) const;
+  class Hooks;  // what the model calls
   Rank* rank_ = nullptr;
+  std::shared_ptr<ModuleHooks> hooks_;
   Mesh mesh_;
   std::vector<Parameter> parameters_;
   std::vector<Unit> units_;

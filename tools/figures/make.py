@@ -17,6 +17,8 @@ except ImportError:
 # Of one run; of several that differ; of validations.
 OF_ONE = ["ledger", "resident_and_peak", "split_all_reduce", "traffic", "timeline", "memory", "loss"]
 OF_SEVERAL = ["scaling", "sweep"]
+# What reading a file that somebody has cut, emptied or edited may end in.
+BROKEN = (LookupError, NameError, StopIteration, TypeError, ValueError)
 METADATA = {"svg": {"Date": None}, "pdf": {"CreationDate": None}, "png": {"Software": None}}
 
 
@@ -79,6 +81,10 @@ def main():
         except Unfit as reason:
             print(f"{title}: not made: it {reason}")
             continue
+        except BROKEN as problem:
+            print(f"{title}: not made: {', '.join(str(each) for each in options.runs)}: a file is not as a run writes it "
+                  f"({type(problem).__name__}: {problem}); run the scenario again", file=sys.stderr)
+            continue
         write(figure, used, title, module, options.output, formats)
         print(f"{title}: {', '.join(f'{title}.{kind}' for kind in formats)}")
         made += 1
@@ -88,4 +94,8 @@ def main():
 
 
 if __name__ == "__main__":
-    main()
+    try:
+        main()
+    except (OSError, *BROKEN) as problem:
+        print(f"figures: {problem}", file=sys.stderr)
+        sys.exit(2)

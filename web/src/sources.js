@@ -21,7 +21,7 @@ export function sourceSections({summary, scenario, table: printed}) {
   const parts = [];
   if (scenario) {
     parts.push({id: 'scenario', title: 'The scenario', part: append(element('div', {}),
-      element('p', {}, `Read from ${summary.scenario_file}, with what the command line changed. Run it again: shardsim run ${summary.scenario_file}`),
+      element('p', {}, `Read from ${summary.scenario_file}, with what the command line changed. Run it again: shardsim run scenario.yaml, in this folder`),
       code('The scenario as YAML', scenario),
       summary.defaults_used.length ? element('p', {}, 'Left to its default: ', summary.defaults_used.join('; '), '.') : null)});
   }
