@@ -79,6 +79,8 @@ TEST_CASE("explain speaks of every real system, and its text of two shows how th
                          system == "llmc_zero1";
     CHECK(has(text, " times in all, the last one from: ") == repeats);
   }
+  const std::vector<SchemeChoice> hybrid = schemes({"fsdp1", "--sharding_strategy", "HYBRID_SHARD"});
+  CHECK(has(explain_scheme(hybrid.front(), built_in_schemes()), "mesh: {replicas: 2, shards: 4}"));
   const std::vector<SchemeChoice> two = schemes({"dp", "deepspeed", "--stage", "1"});
   const std::string text = explain_pair(two[0], two[1], built_in_schemes());
   CHECK(text.find("--- dp: ") == 0);

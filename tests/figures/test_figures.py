@@ -114,6 +114,19 @@ class Figures(unittest.TestCase):
         done = self.figures(self.folder / "eight", "-o", self.folder / "none", "--format", "gif")
         self.assertIn("choose from svg, pdf, png", done.stderr)
 
+    def test_a_file_that_is_in_the_way_cut_or_foreign_is_said_in_a_line(self):
+        scenario = self.folder / "foreign.yaml"
+        scenario.write_text("name: not JSON\n", encoding="utf-8")
+        broken = self.folder / "broken"
+        broken.mkdir()
+        for arguments, words in ((("eight", "-o", "foreign.yaml"), "foreign.yaml"), (("foreign.yaml", "-o", "none"), "is not as a run"),
+                                 (("broken", "-o", "none"), "broken")):
+            (broken / "summary.json").write_text('{"results": "none"}', encoding="utf-8")
+            done = self.figures(*(part if part == "-o" else self.folder / part for part in arguments))
+            self.assertEqual(done.returncode, 2, done.stderr)
+            self.assertIn(words, done.stderr)
+            self.assertNotIn("Traceback", done.stderr)
+
 
 if __name__ == "__main__":
     unittest.main()

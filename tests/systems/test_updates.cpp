@@ -142,3 +142,20 @@ TEST_CASE("the host's time per step reaches every system") {
     CHECK(slow.ranks[0].step_end[1] - plain.ranks[0].step_end[1] > 5e-3);
   }
 }
+
+TEST_CASE("what a hook does has its own name, and the pass's operations keep theirs, in every system") {
+  for (const System& system : systems) {
+    CAPTURE(in_words(system));
+    Scenario s = thin_gpt2();
+    const SchemeResult dp = run(s, "dp"), result = train(s, system.scheme, system.words);
+    // GELUs occur in the passes only: one per block and micro-batch, forward and backward.
+    const auto count = [](const SchemeResult& of, Verb verb) {
+      std::int64_t found = 0;
+      for (const Span& span : of.ranks[0].spans)
+        found += span.op != Span::collective && span.verb == verb && std::string(op_name(span.op)).find("gelu") == 0;
+      return found;
+    };
+    CHECK(count(dp, Verb::backward) > 0);
+    for (int verb = 0; verb < verb_count; ++verb) CHECK(count(result, Verb(verb)) == count(dp, Verb(verb)));
+  }
+}

@@ -1,5 +1,5 @@
 # Memory over the last step, stacked by band, for each scheme.
-from runs import one
+from runs import Unfit, one
 from style import BANDS, legend_above, slide
 
 CAPTION = """What rank 0 holds in the course of the last step, stacked by band, all schemes on one scale. What
@@ -34,6 +34,8 @@ def draw(runs):
         axes.set_visible(False)
     for axes, scheme in zip(all_axes.flat, run.schemes):
         over_time = samples(run, scheme)
+        if not any(held for _, held in over_time):
+            raise Unfit("has no memory of rank 0; run it with --ranks 0")
         present = [band for band in BANDS if any(held.get(band, 0) > 0 for _, held in over_time)]
         bands.update({band: BANDS[band] for band in present})
         axes.stackplot([at for at, _ in over_time], [[held.get(band, 0) for _, held in over_time] for band in present],

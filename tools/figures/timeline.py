@@ -1,5 +1,5 @@
 # The step's timeline for each scheme: what computes, what moves, and what overlaps.
-from runs import one
+from runs import Unfit, one
 from style import legend_above, slide, verb_colour
 
 CAPTION = """The last step of rank 0, one row per stream. A collective that lies under forward or backward is
@@ -13,6 +13,8 @@ def draw(runs):
     used, verbs = [], {}
     for axes, scheme in zip(all_axes[:, 0], run.schemes):
         rows = list(run.rows(f"{scheme}/timeline.csv", rank=0))
+        if not rows:
+            raise Unfit("has no timeline of rank 0; run it with --ranks 0")
         streams = [stream for stream in STREAMS if any(row["stream"] == stream for row in rows)]
         begin = rows[0].value("begin_seconds", 1e-3) if rows else 0.0
         for row in rows:
