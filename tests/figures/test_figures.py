@@ -119,9 +119,10 @@ class Figures(unittest.TestCase):
         scenario.write_text("name: not JSON\n", encoding="utf-8")
         broken = self.folder / "broken"
         broken.mkdir()
-        for arguments, words in ((("eight", "-o", "foreign.yaml"), "foreign.yaml"), (("foreign.yaml", "-o", "none"), "is not as a run"),
-                                 (("broken", "-o", "none"), "broken")):
-            (broken / "summary.json").write_text('{"results": "none"}', encoding="utf-8")
+        (broken / "summary.json").write_text('{"results": "none"}', encoding="utf-8")
+        for arguments, words in ((("eight", "-o", "foreign.yaml"), "foreign.yaml"),
+                                 (("foreign.yaml", "-o", "none"), "is not as a run"),
+                                 (("broken", "-o", "none"), "summary.json: is not as a run")):
             done = self.figures(*(part if part == "-o" else self.folder / part for part in arguments))
             self.assertEqual(done.returncode, 2, done.stderr)
             self.assertIn(words, done.stderr)

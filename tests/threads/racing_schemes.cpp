@@ -30,8 +30,10 @@ int main(int count, char** words) {
     job.knobs.step_barrier = false;
     job.knobs.omitted = named.edge;
     job.backend.checks_hazards = false;
+    // On a busy machine other waits may happen to order what races: a missing edge has several chances to be seen.
+    const int tries = named.edge == Edge::count ? 1 : 5;
     try {
-      train(job);
+      for (int i = 0; i < tries; ++i) train(job);
       std::puts("done");
     } catch (const std::exception& error) {  // racing ranks may end with different parameters
       std::puts(error.what());

@@ -22,6 +22,13 @@ BROKEN = (LookupError, NameError, StopIteration, TypeError, ValueError)
 METADATA = {"svg": {"Date": None}, "pdf": {"CreationDate": None}, "png": {"Software": None}}
 
 
+def opened(folder):
+    try:
+        return Run(folder)
+    except BROKEN as problem:
+        raise ValueError(f"{folder}/summary.json: is not as a run writes it ({problem}); run the scenario again") from None
+
+
 def origins(used):
     """(file, place, what it is divided by, number as drawn) of each number, without repetitions, as they were drawn."""
     values = [value for value in used if value is not None]
@@ -63,7 +70,7 @@ def main():
             parser.error(f"--only {name}: choose from {', '.join([*OF_ONE, *OF_SEVERAL, 'prediction'])}")
 
     validations = [path for path in options.runs if path.is_file()]
-    runs = [Run(path) for path in options.runs if not path.is_file()]
+    runs = [opened(path) for path in options.runs if not path.is_file()]
     options.output.mkdir(parents=True, exist_ok=True)
     prefixes = [run.folder.resolve().name + "_" for run in runs] if len(runs) > 1 else [""]
     if len(set(prefixes)) < len(prefixes):
