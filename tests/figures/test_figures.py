@@ -121,8 +121,8 @@ class Figures(unittest.TestCase):
         broken.mkdir()
         (broken / "summary.json").write_text('{"results": "none"}', encoding="utf-8")
         for arguments, words in ((("eight", "-o", "foreign.yaml"), "foreign.yaml"),
-                                 (("foreign.yaml", "-o", "none"), "is not as a run"),
-                                 (("broken", "-o", "none"), "summary.json: is not as a run")):
+                                 (("foreign.yaml", "-o", "nowhere"), "is not as a run"),
+                                 (("broken", "-o", "nowhere"), "is no folder that")):
             done = self.figures(*(part if part == "-o" else self.folder / part for part in arguments))
             self.assertEqual(done.returncode, 2, done.stderr)
             self.assertIn(words, done.stderr)
