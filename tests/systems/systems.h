@@ -106,6 +106,16 @@ inline std::int64_t most(const SchemeResult& result, Band band) {
   return worst;
 }
 
+/// The same seconds, bytes on the wire and peaks, on every rank and to the bit: what numerics may not change.
+inline void check_same_costs(const SchemeResult& a, const SchemeResult& b) {
+  REQUIRE(a.ranks.size() == b.ranks.size());
+  for (std::size_t r = 0; r < a.ranks.size(); ++r) {
+    CHECK(a.ranks[r].step_end == b.ranks[r].step_end);
+    CHECK(a.ranks[r].traffic_bytes == b.ranks[r].traffic_bytes);
+    CHECK(a.ranks[r].peak.bytes == b.ranks[r].peak.bytes);
+  }
+}
+
 /// The largest relative difference of two sets of numbers; none may be empty.
 inline double worst_difference(const std::vector<float>& a, const std::vector<float>& b) {
   REQUIRE(a.size() == b.size());

@@ -175,11 +175,7 @@ TEST_CASE("numerics full, twin and off give stage 3 the same seconds and bytes, 
   for (const Numerics numerics : {Numerics::twin, Numerics::off}) {
     s.numerics = numerics;
     const SchemeResult thin = run(s, tight);
-    for (std::size_t r = 0; r < full.ranks.size(); ++r) {
-      CHECK(thin.ranks[r].step_end == full.ranks[r].step_end);
-      CHECK(thin.ranks[r].traffic_bytes == full.ranks[r].traffic_bytes);
-      CHECK(thin.ranks[r].peak.bytes == full.ranks[r].peak.bytes);
-    }
+    check_same_costs(thin, full);
     if (numerics == Numerics::twin) CHECK(thin.ranks[0].losses.size() == std::size_t(s.steps));
   }
 }

@@ -154,11 +154,7 @@ TEST_CASE("numerics full, twin and off give stages 0 to 2 the same seconds and b
     const SchemeResult full = with_numerics(Numerics::full);
     for (const Numerics numerics : {Numerics::twin, Numerics::off}) {
       const SchemeResult other = with_numerics(numerics);
-      for (std::size_t r = 0; r < full.ranks.size(); ++r) {
-        CHECK(other.ranks[r].step_end == full.ranks[r].step_end);
-        CHECK(other.ranks[r].traffic_bytes == full.ranks[r].traffic_bytes);
-        CHECK(other.ranks[r].peak.bytes == full.ranks[r].peak.bytes);
-      }
+      check_same_costs(other, full);
       if (numerics == Numerics::twin) CHECK(std::isfinite(other.ranks[0].losses.back()));
     }
   }

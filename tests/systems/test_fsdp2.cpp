@@ -221,11 +221,7 @@ TEST_CASE("fsdp2 in full, as a twin and without numerics takes the same seconds 
     for (const Numerics numerics : {Numerics::twin, Numerics::off}) {
       s.numerics = numerics;
       const SchemeResult thin = train(s, words);
-      for (std::size_t r = 0; r < full.ranks.size(); ++r) {
-        CHECK(thin.ranks[r].step_end == full.ranks[r].step_end);
-        CHECK(thin.ranks[r].traffic_bytes == full.ranks[r].traffic_bytes);
-        CHECK(thin.ranks[r].peak.bytes == full.ranks[r].peak.bytes);
-      }
+      check_same_costs(thin, full);
       if (numerics == Numerics::twin) CHECK(worst_difference(thin.ranks[0].losses, test::run(s, "dp").ranks[0].losses) < 1e-5);
     }
   }

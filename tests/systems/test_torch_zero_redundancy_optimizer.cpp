@@ -170,11 +170,7 @@ TEST_CASE("numerics full, twin and off take the same seconds and bytes") {
   for (const Numerics numerics : {Numerics::twin, Numerics::off}) {
     s.numerics = numerics;
     const SchemeResult other = train(s, scheme);
-    for (std::size_t r = 0; r < full.ranks.size(); ++r) {
-      CHECK(other.ranks[r].step_end == full.ranks[r].step_end);
-      CHECK(other.ranks[r].traffic_bytes == full.ranks[r].traffic_bytes);
-      CHECK(other.ranks[r].peak.bytes == full.ranks[r].peak.bytes);
-    }
+    check_same_costs(other, full);
   }
 }
 
