@@ -54,6 +54,28 @@ TEST_CASE("an event of another device is refused, for it might never come") {
   CHECK_THROWS_AS(backend.run(1, [](Device& device, Fabric&) { device.wait(Lane::gather, Event{Lane::compute, 5}); }), IllegalStep);
 }
 
+TEST_CASE("what was enqueued outlives the fabric, which goes first when a body throws") {
+  threads::Alarm alarm;
+  IssueOrder order;
+  threads::Communicators communicators;
+  threads::ThreadsDevice device(0, BackendSettings{}, std::chrono::steady_clock::now(), alarm);
+  const Tensor x = device.alloc(Lane::compute, Band::workspace, one, four, Dtype::fp32);
+  std::atomic<bool> fabric_gone = false;
+  const Span span{0, 0, 0, 0, 0, Lane::compute, Verb::forward, 0, false};
+  device.enqueue_span(span, [&fabric_gone] {
+    while (!fabric_gone) std::this_thread::yield();
+    return std::int64_t(0);
+  });
+  {
+    threads::ThreadsFabric fabric(device, order, communicators, alarm);
+    fabric.all_reduce(Lane::compute, {0, 1, 1, 0}, x);
+  }
+  fabric_gone = true;
+  device.synchronize();
+  CHECK(device.recorder().spans().size() == 2);
+  CHECK(alarm.error() == nullptr);
+}
+
 TEST_CASE("a backend runs once, on one rank or more") {
   ThreadsBackend none(BackendSettings{}), twice(BackendSettings{});
   const Backend::Body nothing = [](Device&, Fabric&) {};

@@ -38,8 +38,9 @@ void ThreadsFabric::enqueue(const Collective& collective) {
                   collective.whole().dtype(),
                   false,
                   collective.group};
-  device_.enqueue_span(span, [this, collective, &communicator] {
-    communicator.meet(collective, device_.numerics(), device_.worker(collective.lane), alarm_);
+  // Never `this`: when a body throws, the fabric goes before the streams have stopped.
+  device_.enqueue_span(span, [collective, &communicator, &device = device_, &alarm = alarm_] {
+    communicator.meet(collective, device.numerics(), device.worker(collective.lane), alarm);
     return collective.sent_bytes();
   });
 }
