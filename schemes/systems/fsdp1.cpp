@@ -1,7 +1,6 @@
 // fsdp1: its options, and how parameters become flat ones and shards.
 #include "systems/fsdp1.h"
 
-#include "core/error.h"
 #include "systems/wrapping.h"
 
 namespace shardsim {
@@ -77,20 +76,11 @@ Fsdp1::Fsdp1(const Options& options) : options_(options) {
 
 void Fsdp1::read_scenario() {
   const Precision& precision = knobs().precision;
-  const auto refuse = [this](const std::string& why) { throw ScenarioError("scheme '" + rank().scheme + "': " + why); };
-  compute_ = precision.param;
-  original_ = precision.has_master() ? Dtype::fp32 : precision.param;
-  const auto read = [this](const std::string& option, Dtype standard) {
-    const std::string& text = options_.text(option);
-    return text == "bf16" ? Dtype::bf16 : text == "fp32" ? Dtype::fp32 : standard;
-  };
-  reduce_ = read("reduce_dtype", precision.reduce);
-  if (read("param_dtype", compute_) != compute_)
-    refuse("param_dtype: " + options_.text("param_dtype") +
-           " is not what the model computes in; write precision: {param: " + options_.text("param_dtype") + "}");
-  if (precision.grad != compute_)
+  types_ = MixedPrecision::of(precision, options_);
+  if (const std::string wrong = types_.contradiction(options_, {"param_dtype"}); !wrong.empty()) refuse(wrong);
+  if (precision.grad != types_.compute)
     refuse("precision.grad: autograd's gradients have the parameters' type; write precision: {grad: " +
-           std::string(name_of(compute_)) + "}");
+           std::string(name_of(types_.compute)) + "}");
   if (knobs().decays_matrices_only && knobs().adam.weight_decay != 0 && !options_.boolean("use_orig_params"))
     refuse(
         "optimizer.weight_decay_on: matrices needs parameters that are matrices, and a flat one is a vector; write "
@@ -129,9 +119,8 @@ void Fsdp1::make_handles() {
     for (int m = 0; m < int(tree.size()); ++m)
       for (const int used : tree[std::size_t(m)].parameters)
         if (used == p && unit_around(m, tree, places) != first)
-          throw ScenarioError(
-              "scheme '" + rank().scheme + "': the tied parameter " + parameters()[std::size_t(p)].name +
-              " would be in two units, and FSDP takes it in one only; use another auto_wrap_policy or min_num_params");
+          refuse("the tied parameter " + parameters()[std::size_t(p)].name +
+                 " would be in two units, and FSDP takes it in one only; use another auto_wrap_policy or min_num_params");
   }
   handles_by_module_.assign(tree.size(), -1);
   places_.resize(parameters().size());
@@ -155,7 +144,7 @@ void Fsdp1::lay_out(Handle& handle) const {
     at += counts.back().charged();
   };
   for (const int p : handle.parameters) {
-    pad_to(16 / bytes_of(compute_));
+    pad_to(16 / bytes_of(types_.compute));
     places.push_back(int(counts.size()));
     counts.push_back(parameters()[std::size_t(p)].count());
     at += counts.back().charged();
@@ -180,7 +169,7 @@ void Fsdp1::lay_out(Handle& handle) const {
 
 void Fsdp1::fill(Handle& handle) {
   const std::size_t me = std::size_t(mesh_.shards.me);
-  handle.shard = alloc(Lane::compute, Band::param, (*handle.borders)[me + 1] - (*handle.borders)[me], original_);
+  handle.shard = alloc(Lane::compute, Band::param, (*handle.borders)[me + 1] - (*handle.borders)[me], types_.original);
   for (const Own& own : handle.own) upload_theta0(handle.shard.slice(own.at, own.count), own.parameter, own.begin, own.count);
   for (Slice& slice : handle.slices)
     for (Tensor* moment : {&slice.m, &slice.v}) {

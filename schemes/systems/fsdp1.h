@@ -16,6 +16,7 @@
 #include "core/hooked_scheme.h"
 #include "core/image.h"
 #include "core/options.h"
+#include "systems/mixed_precision.h"
 
 namespace shardsim {
 
@@ -112,7 +113,7 @@ class Fsdp1 final : public HookedScheme {
   Prefetch backward_prefetch_;
   bool forward_prefetch_, limits_, orig_params_, no_sync_, keeps_low_precision_;
   Mesh mesh_;
-  Dtype original_ = Dtype::fp32, compute_ = Dtype::fp32, reduce_ = Dtype::fp32;
+  MixedPrecision types_;
   double predivide_ = 1, postdivide_ = 1;
   std::vector<Handle> handles_;
   std::vector<std::pair<int, std::size_t>> places_;  // of each parameter: its handle, and which of the handle's it is

@@ -6,7 +6,7 @@ namespace shardsim {
 /// Parameters are views that split the flat one. What backward makes are tensors of their own, and split's backward joins them: for
 /// a moment all of a unit's gradients exist twice.
 void Fsdp1::complete_gradient(Handle& handle) {
-  const Tensor fresh = alloc(Lane::compute, Band::grad, handle.count, compute_);
+  const Tensor fresh = alloc(Lane::compute, Band::grad, handle.count, types_.compute);
   std::vector<Tensor> parts;
   for (std::size_t i = 0; i < handle.parameters.size(); ++i) {
     const Tensor part = parts.emplace_back(take_gradient(handle.parameters[i]));
@@ -44,7 +44,7 @@ void Fsdp1::reduce_grad(int index) {
   label(sharded_ ? Verb::reduce_scatter : Verb::all_reduce, index);
   order(Lane::compute, reduce, Edge::gradient_before_reduction);
   const Tensor computed = handle.grad;
-  const Tensor grad = computed.dtype() == reduce_ ? computed : cast(reduce, computed, reduce_);
+  const Tensor grad = computed.dtype() == types_.reduce ? computed : cast(reduce, computed, types_.reduce);
   handle.grad = {};
   sharded_ ? reduce_scatter(index, grad) : all_reduce(index, grad);
   if (grad.in != computed.in) device().free(reduce, computed);
@@ -57,12 +57,12 @@ void Fsdp1::reduce_scatter(int index, Tensor grad) {
   const Dim whole = handle.borders->back();
   Tensor padded = grad;
   if (whole != grad.count()) {
-    padded = alloc(reduce, Band::grad, whole, reduce_);
+    padded = alloc(reduce, Band::grad, whole, types_.reduce);
     device().launch(reduce, Fill{padded, 0.f});
     device().launch(reduce, Copy{grad, padded.slice(none, grad.count())});
   }
   divide(padded, predivide_);
-  Tensor shard = alloc(reduce, Band::grad, handle.shard.count(), reduce_);
+  Tensor shard = alloc(reduce, Band::grad, handle.shard.count(), types_.reduce);
   in_turn(reduce, [&] { fabric().reduce_scatter(reduce, mesh_.shards, padded, shard, Payload::data, handle.borders); });
   tell({in_words("post_backward", index), "reduce_scatter", padded.bytes(), reduce,
         "its flat gradient on compute, the collective before", "the flat gradient"});
@@ -72,7 +72,7 @@ void Fsdp1::reduce_scatter(int index, Tensor grad) {
     tell({in_words("post_backward", index), "all_reduce over the replicas", shard.bytes(), reduce, "its reduce_scatter", ""});
   }
   divide(shard, postdivide_);
-  if (reduce_ != original_) shard = converted(reduce, shard, original_);
+  if (types_.reduce != types_.original) shard = converted(reduce, shard, types_.original);
   if (handle.saved_grad_shard) {
     device().launch(reduce, Add{shard, handle.saved_grad_shard});
     device().free(reduce, shard);
@@ -91,7 +91,7 @@ void Fsdp1::all_reduce(int index, Tensor grad) {
   tell({in_words("post_backward", index), "all_reduce", grad.bytes(), reduce, "its flat gradient on compute", ""});
   divide(grad, postdivide_);
   at(index).grad = grad;
-  if (!keeps_low_precision_ && reduce_ != original_) at(index).grad = converted(reduce, grad, original_);
+  if (!keeps_low_precision_ && types_.reduce != types_.original) at(index).grad = converted(reduce, grad, types_.original);
 }
 
 void Fsdp1::update() {

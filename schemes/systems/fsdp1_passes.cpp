@@ -23,10 +23,11 @@ void Fsdp1::unshard(int index, const std::string& trigger) {
   const Lane gather = gather_lane();
   const bool gathers = sharded_ && !handle.full_param;
   label(Verb::all_gather, index);
-  if (original_ != compute_ && (gathers || !sharded_) && !handle.mp_shard) handle.mp_shard = cast(gather, handle.shard, compute_);
+  if (types_.original != types_.compute && (gathers || !sharded_) && !handle.mp_shard)
+    handle.mp_shard = cast(gather, handle.shard, types_.compute);
   limit_rate();
   if (!gathers) return;
-  handle.full_param = alloc(gather, Band::gathered, handle.borders->back(), compute_);
+  handle.full_param = alloc(gather, Band::gathered, handle.borders->back(), types_.compute);
   in_turn(gather, [&] {
     const Tensor from = handle.mp_shard ? handle.mp_shard : handle.shard;
     fabric().all_gather(gather, mesh_.shards, from, handle.full_param, Payload::data, handle.borders);
@@ -112,8 +113,8 @@ void Fsdp1::pre_backward(int module) {
   handle.needs_backward_unshard = false;
   handle.in_backward = true;
   Tensor& saved = handle.saved_grad_shard;
-  if (saved && saved.dtype() != original_)
-    saved = converted(Lane::compute, saved, original_);  // low precision is for the optimizer only
+  if (saved && saved.dtype() != types_.original)
+    saved = converted(Lane::compute, saved, types_.original);  // low precision is for the optimizer only
   if (backward_prefetch_ == Prefetch::pre) prefetch_for_backward(index, in_words("pre_backward", index));
   label(Verb::backward);
 }
@@ -149,7 +150,7 @@ void Fsdp1::end_backward() {
     handle.post_forward = -1;
     handle.prefetched = handle.needs_backward_unshard = false;
     Tensor& grad = handle.reduced(sharded_);
-    if (keeps_low_precision_ && syncs() && grad.dtype() != compute_) grad = converted(Lane::compute, grad, compute_);
+    if (keeps_low_precision_ && syncs() && grad.dtype() != types_.compute) grad = converted(Lane::compute, grad, types_.compute);
   }
   post_forward_order_.clear();
 }

@@ -3,7 +3,6 @@
 
 #include <algorithm>
 
-#include "core/error.h"
 #include "systems/wrapping.h"
 
 namespace shardsim {
@@ -42,19 +41,8 @@ std::vector<Option> Fsdp2::options() {
 }
 
 void Fsdp2::read_options() {
-  const Precision& precision = knobs().precision;
-  const auto refuse = [this](const std::string& why) { throw ScenarioError("scheme '" + rank().scheme + "': " + why); };
-  compute_ = precision.param;
-  original_ = precision.has_master() ? Dtype::fp32 : precision.param;
-  const auto read = [this](const std::string& option, Dtype standard) {
-    const std::string& text = options_.text(option);
-    return text == "bf16" ? Dtype::bf16 : text == "fp32" ? Dtype::fp32 : standard;
-  };
-  reduce_ = read("reduce_dtype", precision.reduce);
-  for (const char* name : {"param_dtype", "output_dtype"})
-    if (read(name, compute_) != compute_)
-      refuse(std::string(name) + ": " + options_.text(name) +
-             " is not what the model computes in; write precision: {param: " + options_.text(name) + "}");
+  types_ = MixedPrecision::of(knobs().precision, options_);
+  if (const std::string wrong = types_.contradiction(options_, {"param_dtype", "output_dtype"}); !wrong.empty()) refuse(wrong);
   syncs_ = options_.boolean("set_requires_gradient_sync");
   all_reduces_ = options_.boolean("set_requires_all_reduce");
   reshards_after_backward_ = options_.boolean("set_reshard_after_backward");
@@ -127,7 +115,7 @@ void Fsdp2::make_bands() {
       const Chunk& mine = (*group.buffer.chunks[i])[std::size_t(mesh_.shards.me)];
       s.begin = mine.in_whole, s.own = mine.count;
       label(Verb::bind, p);
-      s.shard = alloc(Lane::compute, Band::param, group.buffer.places[i].second, original_);
+      s.shard = alloc(Lane::compute, Band::param, group.buffer.places[i].second, types_.original);
       upload_theta0(s.shard, p, s.begin, s.own);
       if (s.own.charged() == 0) continue;
       for (Tensor* moment : {&s.m, &s.v}) {

@@ -10,6 +10,7 @@
 #pragma once
 #include "core/hooked_scheme.h"
 #include "core/options.h"
+#include "systems/mixed_precision.h"
 
 namespace shardsim {
 
@@ -92,7 +93,7 @@ class Fsdp2 final : public HookedScheme {
 
   Options options_;
   Mesh mesh_;
-  Dtype original_ = Dtype::fp32, compute_ = Dtype::fp32, reduce_ = Dtype::fp32;
+  MixedPrecision types_;
   int reshard_[2] = {1, 0};  // of blocks, of the root: 0 keeps, 1 reshards, k > 1 reshards to k ranks
   bool syncs_ = true, all_reduces_ = true, reshards_after_backward_ = true;  // on micro-batches but the last
   std::vector<State> states_;

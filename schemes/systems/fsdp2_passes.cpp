@@ -18,10 +18,10 @@ void Fsdp2::unshard(int index) {
   const Lane copy = copy_in_lane(), gather = lane(Lane::gather);
   label(Verb::all_gather, index);
   if (from_pieces) device().wait(copy, group.reshard_event);
-  const bool casts = original_ != compute_;
+  const bool casts = types_.original != types_.compute;
   // Under a param_dtype, what goes in is cast into a buffer of its own first, be it pieces that have the type already.
-  const Tensor cast = casts ? alloc(copy, Band::gathered, buffer.own(), compute_) : Tensor{};
-  group.gathered = alloc(copy, Band::gathered, buffer.whole(), compute_);
+  const Tensor cast = casts ? alloc(copy, Band::gathered, buffer.own(), types_.compute) : Tensor{};
+  group.gathered = alloc(copy, Band::gathered, buffer.whole(), types_.compute);
   const Tensor mine = group.gathered.slice((*buffer.borders)[std::size_t(buffer.ranks.me)], buffer.own());
   for (std::size_t i = 0; i < group.parameters.size(); ++i) {
     const State& s = states_[std::size_t(group.parameters[i])];
@@ -53,7 +53,7 @@ void Fsdp2::wait_for_unshard(int index, bool forward) {
     State& s = states_[std::size_t(p)];
     const Dim count = parameters()[std::size_t(p)].count();
     const Dim padding(s.chunk * mesh_.shards.size - count.charged(), 0);
-    s.full = alloc(Lane::compute, Band::gathered, count + padding, compute_);
+    s.full = alloc(Lane::compute, Band::gathered, count + padding, types_.compute);
   }
   for (std::size_t i = 0; i < group.parameters.size(); ++i) {
     const int p = group.parameters[i];
@@ -93,7 +93,7 @@ void Fsdp2::reshard_after_forward(int index) {
   for (std::size_t i = 0; i < group.parameters.size(); ++i) {
     State& s = states_[std::size_t(group.parameters[i])];
     const Chunk& chunk = (*group.post_forward.chunks[i])[std::size_t(group.post_forward.ranks.me)];
-    s.piece = alloc(Lane::compute, Band::gathered, group.post_forward.places[i].second, compute_);
+    s.piece = alloc(Lane::compute, Band::gathered, group.post_forward.places[i].second, types_.compute);
     if (chunk.count.charged() > 0)
       device().launch(Lane::compute, Copy{s.full.slice(chunk.in_whole, chunk.count), s.piece.slice(none, chunk.count)});
   }
@@ -175,8 +175,8 @@ void Fsdp2::group_post_backward(int index) {
   if (syncs) return foreach_reduce(index);
   for (const int p : group.parameters) {
     State& s = states_[std::size_t(p)];
-    if (!s.grad || s.grad.dtype() == reduce_) continue;
-    s.accumulated = alloc(Lane::compute, Band::grad, s.grad.count(), reduce_);
+    if (!s.grad || s.grad.dtype() == types_.reduce) continue;
+    s.accumulated = alloc(Lane::compute, Band::grad, s.grad.count(), types_.reduce);
     device().launch(Lane::compute, Copy{s.grad, s.accumulated});
     device().free(Lane::compute, s.grad);
     s.grad = {};
@@ -192,14 +192,14 @@ void Fsdp2::foreach_reduce(int index) {
     after(last_reduce_.event, Lane::compute, Edge::reduction_before_backward);
     device().free(Lane::compute, last_reduce_.tensor);
   }
-  const Tensor input = alloc(Lane::compute, Band::bucket, buffer.whole(), reduce_);
+  const Tensor input = alloc(Lane::compute, Band::bucket, buffer.whole(), types_.reduce);
   // The copy-in's kernel widens, but does not narrow: fp32 gradients that are reduced in bf16 pass through a buffer of their own.
-  const bool narrows = bytes_of(reduce_) < bytes_of(knobs().precision.grad);
+  const bool narrows = bytes_of(types_.reduce) < bytes_of(knobs().precision.grad);
   const Tensor copied_in = narrows ? alloc(Lane::compute, Band::bucket, buffer.whole(), knobs().precision.grad) : input;
   // ReduceOp.AVG: NCCL multiplies what comes in by 1 / n, inside of its kernel. Here the copy-in does, for shards and replicas. In
   // fp16, FSDP2 divides itself: about half of the factor before and half after, so that neither side overflows.
   int before = rank().world;
-  if (reduce_ == Dtype::fp16)
+  if (types_.reduce == Dtype::fp16)
     for (before = 1; rank().world % before == 0 && rank().world / before > before;) before *= 2;
   const double after_sum = double(before) / rank().world;
   for (std::size_t i = 0; i < group.parameters.size(); ++i) {
@@ -217,7 +217,7 @@ void Fsdp2::foreach_reduce(int index) {
     s.accumulated = s.grad = {};
   }
   order(Lane::compute, reduce, Edge::gradient_before_reduction);
-  Tensor output = alloc(reduce, Band::grad, buffer.own(), reduce_);
+  Tensor output = alloc(reduce, Band::grad, buffer.own(), types_.reduce);
   fabric().reduce_scatter(reduce, buffer.ranks, input, output, Payload::data, buffer.borders);
   last_reduce_ = {input, device().record(reduce)};
   tell({in_words("post_backward", index), "reduce_scatter", input.bytes(), reduce, "its copy-in on compute",
@@ -237,8 +237,8 @@ void Fsdp2::foreach_reduce(int index) {
     tell({in_words("post_backward", index), "all_reduce over the replicas", output.bytes(), reduce, "its reduce_scatter", ""});
   }
   if (after_sum != 1) device().launch(reduce, Scale{output, output, after_sum, 0});
-  if (reduce_ != original_) {
-    const Tensor cast = alloc(reduce, Band::grad, buffer.own(), original_);
+  if (types_.reduce != types_.original) {
+    const Tensor cast = alloc(reduce, Band::grad, buffer.own(), types_.original);
     device().launch(reduce, Copy{output, cast});
     // What the all-reduce's own stream still works on is held to the end of the backward pass.
     if (mesh_.replicas.size > 1) group.all_reduced = output;

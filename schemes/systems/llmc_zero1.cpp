@@ -4,8 +4,6 @@
 #include <algorithm>
 #include <map>
 
-#include "core/error.h"
-
 namespace shardsim {
 
 std::vector<Option> LlmcZero1::options() {
@@ -36,7 +34,6 @@ LlmcZero1::LlmcZero1(const Options& options)
       recompute_(int(options.integer("recompute"))) {}
 
 void LlmcZero1::check_options() const {
-  const auto refuse = [this](const std::string& why) { throw ScenarioError("scheme '" + rank().scheme + "': " + why); };
   if (!rank().model.gpt2()) refuse("llm.c trains GPT-2 with a tied head, and no other model; use model: gpt2");
   if (knobs().precision.grad != knobs().precision.param)
     refuse("precision.grad: llm.c's gradients have the parameters' type; leave it out");

@@ -6,8 +6,6 @@
 #include <numeric>
 #include <stdexcept>
 
-#include "core/error.h"
-
 namespace shardsim {
 
 std::vector<Option> MegatronDistributedOptimizer::options() {
@@ -58,7 +56,6 @@ MegatronDistributedOptimizer::MegatronDistributedOptimizer(const Options& option
 
 void MegatronDistributedOptimizer::read_options() {
   const Precision& precision = knobs().precision;
-  const auto refuse = [this](const std::string& why) { throw ScenarioError("scheme '" + rank().scheme + "': " + why); };
   if (precision.grad != precision.param)
     refuse("precision.grad: backward makes gradients of the parameters' type; leave it out, and see grad_reduce_in_fp32");
   if (precision.param != Dtype::fp32 && !precision.master) refuse("Megatron keeps fp32 masters; use precision.master: fp32");

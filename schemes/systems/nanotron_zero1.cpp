@@ -3,8 +3,6 @@
 
 #include <algorithm>
 
-#include "core/error.h"
-
 namespace shardsim {
 
 std::vector<Option> NanotronZero1::options() {
@@ -30,7 +28,6 @@ NanotronZero1::NanotronZero1(const Options& options)
 
 void NanotronZero1::check_options() const {
   const Precision& precision = knobs().precision;
-  const auto refuse = [this](const std::string& why) { throw ScenarioError("scheme '" + rank().scheme + "': " + why); };
   if (is_newest_ && is_sharded_ && rank().world > 1)
     refuse(
         "commit: newest wraps the model into DDP on more than one rank, whose hook for fp32 accumulation raises "

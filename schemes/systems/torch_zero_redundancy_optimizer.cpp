@@ -5,8 +5,6 @@
 #include <numeric>
 #include <stdexcept>
 
-#include "core/error.h"
-
 namespace shardsim {
 
 std::vector<Option> TorchZeroRedundancyOptimizer::options() {
@@ -49,14 +47,14 @@ void TorchZeroRedundancyOptimizer::partition() {
 }
 
 void TorchZeroRedundancyOptimizer::check_knobs() const {
-  const std::string name = "scheme '" + rank().scheme + "': ";
   if (knobs().precision.has_master())
-    throw ScenarioError(name +
-                        "ZeroRedundancyOptimizer keeps no fp32 master of 16-bit parameters; write precision: {master: none}, " +
-                        "or fp32 parameters");
+    refuse(
+        "ZeroRedundancyOptimizer keeps no fp32 master of 16-bit parameters; write precision: {master: none}, "
+        "or fp32 parameters");
   if (overlaps_ && needs_norm())
-    throw ScenarioError(name + "overlap_with_ddp: parameters are updated before the whole gradient is there, so nothing can be " +
-                        "clipped or skipped; remove optimizer.clip and precision.loss_scale");
+    refuse(
+        "overlap_with_ddp: parameters are updated before the whole gradient is there, so nothing can be "
+        "clipped or skipped; remove optimizer.clip and precision.loss_scale");
 }
 
 /// One tensor for each list of parameters.

@@ -116,6 +116,8 @@ Tensor HookedScheme::take_gradient(int parameter) {
   return taken;
 }
 
+void HookedScheme::refuse(const std::string& why) const { throw ScenarioError("scheme '" + rank().scheme + "': " + why); }
+
 Tensor HookedScheme::zeros(Band band, Dim count, Dtype type, Place place) const {
   const Tensor made = alloc(Lane::compute, band, count, type, place);
   device().upload(Lane::compute, made, HostView{&rank_->theta0, none, none});

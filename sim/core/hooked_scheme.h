@@ -65,6 +65,8 @@ class HookedScheme : public Scheme, protected ModuleHooks {
   Tensor alloc(Lane lane, Band band, Dim count, Dtype type, Place place = Place::device) const {
     return device().alloc(lane, band, one, count, type, place);
   }
+  /// What the scenario asks for and the system cannot do; `why` ends with the remedy. The line begins with the scheme's name.
+  [[noreturn]] void refuse(const std::string& why) const;
   /// A tensor of zeros, made on the compute lane.
   Tensor zeros(Band band, Dim count, Dtype type, Place place = Place::device) const;
   /// `waits` goes on after the event. The edge has a name, so that a test can leave it out.
