@@ -33,7 +33,7 @@ double latency_of(const YamlNode& node) {
 template <class Read>
 void read_measured(const YamlNode& map, Scenario& scenario, const Read& read) {
   std::vector<std::string> unmentioned;
-  const Fields fields(map, {"all_reduce", "reduce_scatter", "all_gather", "reduce", "broadcast"}, unmentioned);
+  const Fields fields(map, {"all_reduce", "reduce_scatter", "all_gather", "reduce", "broadcast", "all_to_all"}, unmentioned);
   for (const Verb verb : collective_verbs)
     if (const YamlNode* value = fields.find(name_of(verb))) {
       read(scenario.collectives.of(verb), *value);

@@ -39,6 +39,14 @@ void check_slices(const Collective& collective) {
                       std::to_string(part.charged()) + " elements, with this rank's slice between its two");
 }
 
+void check_exchange(const Collective& c) {
+  const std::string subject = std::string(name_of(c.verb)) + "(unit " + std::to_string(c.label.unit) + "): ";
+  if (c.from.in == c.to.in) throw IllegalStep(subject + "needs two buffers: NCCL has no all-to-all in place");
+  if (c.from.count().charged() != c.to.count().charged() || c.from.dtype() != c.to.dtype())
+    throw IllegalStep(subject + "the two buffers differ in size or type");
+  check_slices(c);
+}
+
 void check_root(const Collective& c) {
   const std::string subject = std::string(name_of(c.verb)) + "(unit " + std::to_string(c.label.unit) + "): ";
   if (c.root < 0 || c.root >= c.group.size)
@@ -54,6 +62,7 @@ void Fabric::issue(Collective collective) {
   device_.rethrow_deferred();
   const auto& [verb, lane, group, from, to, payload, label, borders, root] = collective;
   if (is_rooted(verb)) check_root(collective);
+  else if (verb == Verb::all_to_all) check_exchange(collective);
   else if (verb != Verb::all_reduce) check_slices(collective);
   const bool is_root = group.me == root, in_place = from.in == to.in;
   const bool reads = verb != Verb::broadcast || is_root,
@@ -83,6 +92,10 @@ void Fabric::reduce(Lane lane, Group group, Tensor from, Tensor to, int root, Pa
 
 void Fabric::broadcast(Lane lane, Group group, Tensor buffer, int root, Payload payload) {
   issue({Verb::broadcast, lane, group, buffer, buffer, payload, {}, {}, root});
+}
+
+void Fabric::all_to_all(Lane lane, Group group, Tensor from, Tensor to, Payload payload, Borders borders) {
+  issue({Verb::all_to_all, lane, group, from, to, payload, {}, std::move(borders)});
 }
 
 }  // namespace shardsim

@@ -15,9 +15,9 @@ enum class Payload : std::uint8_t { data, control };
 
 /// One rank's part in a collective. `from` and `to` follow NCCL's buffers: for n members and a whole buffer of S bytes,
 /// all_reduce: from = to, S; reduce_scatter: from S, to S/n; all_gather: from S/n, to S. In place: the small one is a slice of the
-/// other. reduce: from S, to S at the root; broadcast: from = to, S. Reduce-scatters and all-gathers need equal charged slices, as
-/// in NCCL, the others may have any number of elements; how many real numbers a slice has may differ from member to member:
-/// `borders`.
+/// other. reduce: from S, to S at the root; broadcast: from = to, S; all_to_all: from S, to S, never in place. Reduce-scatters,
+/// all-gathers and all-to-alls need equal charged slices, as in NCCL, the others may have any number of elements; how many real
+/// numbers a slice has may differ from member to member: `borders`.
 struct Collective {
   Verb verb;
   Lane lane;
@@ -29,7 +29,13 @@ struct Collective {
   int root = 0;          ///< of a reduce or broadcast: a member
   std::int64_t bytes() const { return verb == Verb::all_gather ? to.bytes() : from.bytes(); }  ///< of the whole buffer
   Tensor whole() const { return verb == Verb::all_gather ? to : from; }
-  Tensor part() const { return verb == Verb::all_gather ? from : to; }
+  /// One member's slice; of an all-to-all, what member 0 sends.
+  Tensor part() const { return verb == Verb::all_gather ? from : verb == Verb::all_to_all ? received(0) : to; }
+  /// Of an all-to-all: where the slice that member m sends to this one goes.
+  Tensor received(int m) const {
+    const Dim size = to.count().over(group.size);
+    return to.slice(m * size, size);
+  }
   /// Where chunk c of the whole buffer begins, and chunk c - 1 ends.
   Dim border(int c) const { return borders ? (*borders)[std::size_t(c)] : whole().count().share(c, group.size); }
   std::int64_t sent_bytes() const;  ///< by this member
@@ -54,6 +60,9 @@ class Fabric {
   void reduce(Lane, Group, Tensor from, Tensor to, int root, Payload = Payload::data);
   /// buffer = the root's. Sent: S, by all but the member before the root. In pieces from member to member, the root first.
   void broadcast(Lane, Group, Tensor buffer, int root, Payload = Payload::data);
+  /// to = slice `me` of every member's `from`, in member order. Sent: (n-1)/n S, a message to each other member. With borders (of
+  /// `from`), `to` has n times the size of [borders[me], borders[me+1]).
+  void all_to_all(Lane, Group, Tensor from, Tensor to, Payload = Payload::data, Borders = {});
 
   /// This rank will issue nothing more; what others still expect of it is an error, not a hang.
   void finish() { order_.finish(device_.rank()); }

@@ -8,8 +8,8 @@
 
 namespace shardsim::formulas {
 
-/// Bytes that one of n ranks sends in a ring collective over a whole buffer of `bytes`: (n-1)/n of it, twice for an all-reduce; all
-/// of it, for a reduce or broadcast and n > 1. What an average member sends, if n does not divide the elements, and any member but
+/// Bytes that one of n ranks sends in a collective over a whole buffer of `bytes`: (n-1)/n of it, twice for an all-reduce; all of
+/// it, for a reduce or broadcast and n > 1. What an average member sends, if n does not divide the elements, and any member but
 /// the last of a rooted one: the basis of all prices.
 double sent_bytes(Verb, int n, double bytes);
 

@@ -24,8 +24,8 @@ const char* name_of(Lane lane) {
 }
 
 const char* name_of(Verb verb) {
-  constexpr const char* names[] = {"bind",   "load",      "forward", "backward", "all_reduce", "reduce_scatter", "all_gather",
-                                   "reduce", "broadcast", "release", "clip",     "adam",       "fetch"};
+  constexpr const char* names[] = {"bind",   "load",      "forward",    "backward", "all_reduce", "reduce_scatter", "all_gather",
+                                   "reduce", "broadcast", "all_to_all", "release",  "clip",       "adam",           "fetch"};
   static_assert(std::size(names) == verb_count);
   return names[unsigned(verb)];
 }

@@ -26,15 +26,16 @@ enum class Verb : std::uint8_t {
   all_gather,
   reduce,
   broadcast,
+  all_to_all,
   release,
   clip,
   adam,
   fetch,
 };
-inline constexpr int verb_count = 13;
+inline constexpr int verb_count = 14;
 const char* name_of(Verb);
-inline constexpr Verb collective_verbs[] = {Verb::all_reduce, Verb::reduce_scatter, Verb::all_gather, Verb::reduce,
-                                            Verb::broadcast};
+inline constexpr Verb collective_verbs[] = {Verb::all_reduce, Verb::reduce_scatter, Verb::all_gather,
+                                            Verb::reduce,     Verb::broadcast,      Verb::all_to_all};
 /// Whether a collective goes to or comes from one member, its root.
 constexpr bool is_rooted(Verb verb) { return verb == Verb::reduce || verb == Verb::broadcast; }
 

@@ -72,6 +72,13 @@ CollectivePrice in_switch(const Wiring& w) {
   return {Algorithm::nvls, Protocol::simple, nvls_latency * 1e-6, w.ring_bandwidth * efficiency * gain};
 }
 
+/// A large message's latency is that of one hop.
+CollectivePrice in_pairs(const Wiring& w) {
+  const auto p = std::size_t(Protocol::simple);
+  const double hop = w.nodes > 1 ? ring_network[p] : w.nvlink ? ring_nvlink[p] : ring_pcie[p];
+  return {Algorithm::pairs, Protocol::simple, (ring_base[p] + hop) * 1e-6, w.pairs_bandwidth};
+}
+
 void check(const Wiring& w, Verb verb, const CollectiveRules& rules) {
   if (rules.protocol == Protocol::ll128 && !w.nvlink)
     throw std::invalid_argument("protocol LL128 needs NVLink: over PCIe, NCCL has LL and Simple");
@@ -85,7 +92,7 @@ void check(const Wiring& w, Verb verb, const CollectiveRules& rules) {
 }  // namespace
 
 const char* name_of(Algorithm algorithm) {
-  constexpr const char* names[] = {"ring", "tree", "nvls"};
+  constexpr const char* names[] = {"ring", "tree", "nvls", "pairs"};
   return names[int(algorithm)];
 }
 
@@ -110,6 +117,7 @@ double CollectivePrice::seconds(Verb verb, int ranks, double bytes) const {
 
 CollectivePrice price(const Wiring& wiring, Verb verb, double bytes, const CollectiveRules& rules) {
   check(wiring, verb, rules);
+  if (verb == Verb::all_to_all) return overridden(in_pairs(wiring), verb, rules);
   const bool all_reduce = verb == Verb::all_reduce;
   std::optional<CollectivePrice> best;
   auto offer = [&](const CollectivePrice& candidate) {

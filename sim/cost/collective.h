@@ -12,7 +12,8 @@
 
 namespace shardsim::cost {
 
-enum class Algorithm : std::uint8_t { ring, tree, nvls };
+/// `pairs`: every member sends to every other by itself, as NCCL's grouped sends do; all-to-alls only.
+enum class Algorithm : std::uint8_t { ring, tree, nvls, pairs };
 enum class Protocol : std::uint8_t { ll, ll128, simple };
 enum class Generation : std::uint8_t { volta, ampere, hopper, blackwell };
 const char* name_of(Algorithm);
@@ -26,7 +27,8 @@ struct Wiring {
   bool nvlink = true;  ///< inside a node; false: PCIe, where LL128 is off
   bool nvls = false;   ///< a switch that adds joins all of them: an all-reduce may run in it
   Generation generation = Generation::ampere;
-  double ring_bandwidth = 0;  ///< of a large ring collective, bytes per second
+  double ring_bandwidth = 0;   ///< of a large ring collective, bytes per second
+  double pairs_bandwidth = 0;  ///< what each member sends, if all send to all others at once
 };
 
 /// What was measured of one kind of collective: replaces what the tuner or the platform says.
@@ -36,9 +38,9 @@ struct Measured {
 
 /// A scenario's `collectives`.
 struct CollectiveRules {
-  std::optional<Algorithm> algorithm;  ///< of all-reduces; the others run in a ring in any case
-  std::optional<Protocol> protocol;
-  std::array<Measured, 5> measured;  ///< in the order of the verbs from all_reduce on
+  std::optional<Algorithm> algorithm;  ///< of all-reduces; the others run in a ring in any case, and all-to-alls in pairs
+  std::optional<Protocol> protocol;    ///< not of all-to-alls: sends have Simple
+  std::array<Measured, 6> measured;    ///< in the order of the verbs from all_reduce on
   const Measured& of(Verb) const;
   Measured& of(Verb);
 };

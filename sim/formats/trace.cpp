@@ -84,7 +84,9 @@ class Writer {
 /// NCCL builds a kernel per collective, operation and type, named RING_LL whatever protocol it then runs; all-reduces have one of
 /// their own for trees. Source: NVIDIA/nccl, src/device/generate.py (best_kernel).
 std::string kernel_name(const Span& span) {
-  constexpr const char* types[] = {"f32", "bf16", "f16", "i64", "u8"};
+  constexpr const char* types[] = {"f32", "bf16", "f16", "i64", "u8", "i8"};
+  static_assert(std::size(types) == dtype_count);
+  if (span.moves == Verb::all_to_all) return "ncclDevKernel_SendRecv(ncclDevKernelArgsStorage<4096ul>)";
   const std::string type = types[unsigned(span.dtype)];
   const std::string what = span.moves == Verb::all_gather       ? "AllGather"
                            : span.moves == Verb::broadcast      ? "Broadcast"
@@ -100,6 +102,7 @@ const char* collective_name(Verb moves) {
          : moves == Verb::reduce_scatter ? "_reduce_scatter_base"
          : moves == Verb::broadcast      ? "broadcast"
          : moves == Verb::reduce         ? "reduce"
+         : moves == Verb::all_to_all     ? "all_to_all"
                                          : "allreduce";
 }
 

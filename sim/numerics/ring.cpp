@@ -35,6 +35,8 @@ Chunk chunk(const Collective& collective, int c) {
   return all_of(collective.whole().slice(begin, collective.border(c + 1) - begin));
 }
 
+Chunk received_chunk(const Collective& collective, int m) { return all_of(collective.received(m)); }
+
 Chunk piece(const Tensor& tensor, std::int64_t i, std::int64_t k) {
   const Dim all = tensor.count(), begin = all.share(int(i), int(k));
   return all_of(tensor.slice(begin, all.share(int(i) + 1, int(k)) - begin));
@@ -83,7 +85,12 @@ void move_in_ring_order(std::span<const Collective> members) {
     return;
   }
   for (int c = 0; c < n; ++c) {
-    if (verb == Verb::all_gather) {
+    if (verb == Verb::all_to_all) {
+      for (int r = 0; r < n; ++r) {
+        const Chunk sent = chunk(members[r], c);
+        store(sent.at, sent.count, received_chunk(members[c], r));
+      }
+    } else if (verb == Verb::all_gather) {
       const Chunk part = all_of(members[c].from);
       for (int r = 0; r < n; ++r) store(part.at, part.count, chunk(members[r], c));
     } else {

@@ -1,6 +1,6 @@
 // The numbers of a collective, moved in the ring's order: chunk c is summed starting at member c+1 and ending at member c, rounded
 // to the buffer's type at every hop; all of a reduce's buffer is its root's chunk. Shared by all host fabrics, which is why their
-// bits agree.
+// bits agree. An all-to-all adds nothing up.
 #pragma once
 #include <span>
 
@@ -18,6 +18,8 @@ struct Chunk {
 };
 /// Chunk c of the collective's whole buffer.
 Chunk chunk(const Collective&, int c);
+/// Where an all-to-all puts what member m sends.
+Chunk received_chunk(const Collective&, int m);
 /// Piece i of k of a tensor: of a reduce or broadcast.
 Chunk piece(const Tensor&, std::int64_t i, std::int64_t k);
 /// All of a tensor.

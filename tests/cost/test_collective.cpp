@@ -177,6 +177,22 @@ TEST_CASE("what cannot run is refused, with the reason") {
         std::string::npos);
 }
 
+TEST_CASE("an all-to-all costs NCCL's base and one hop, and what its members send at once") {
+  Wiring cluster = h100;
+  cluster.pairs_bandwidth = 300e9;
+  const CollectivePrice inside = price(cluster, Verb::all_to_all, 8e8);
+  CHECK(inside.latency * 1e6 == about(8.4 + 3.4));
+  CHECK(inside.seconds(Verb::all_to_all, 8, 8e8) == about(11.8e-6 + 7e8 / 300e9));
+  CHECK(in_words(inside, Verb::all_to_all, 8, 8e8, {}, "NCCL") ==
+        "all_to_all of 8e+08 B over 8 ranks: pairs, Simple: 11.8 us (NCCL) + 7e+08 B / 300 GB/s (platform) = 2345 us");
+  cluster.ranks = 16, cluster.nodes = 2;
+  CHECK(price(cluster, Verb::all_to_all, 64).latency * 1e6 == about(8.4 + 14));  // whatever the size: sends have Simple
+  CollectiveRules rules{.algorithm = Algorithm::tree, .protocol = Protocol::ll, .measured = {}};
+  CHECK(price(cluster, Verb::all_to_all, 64, rules).algorithm == Algorithm::pairs);
+  rules.of(Verb::all_to_all) = {.bus = 20e9, .alpha = 40e-6};
+  CHECK(price(cluster, Verb::all_to_all, 16e6, rules).seconds(Verb::all_to_all, 16, 16e6) == about(40e-6 + 15e6 / 20e9));
+}
+
 TEST_CASE("measured values replace the tuner's, each for itself, and are named as such") {
   CollectiveRules rules;
   rules.of(Verb::all_gather).bus = 361e9;

@@ -80,6 +80,14 @@ TEST_CASE("an all-gather puts every member's part in its place") {
   for (const Collective& member : ring.members) CHECK(values(member.to) == std::vector<float>{0, 0, 1, -1, 2, -2});
 }
 
+TEST_CASE("an all-to-all puts what member r has for c where c keeps what comes from r") {
+  Ring ring(3);
+  for (int r = 0; r < 3; ++r)
+    ring.join(Verb::all_to_all, ring.bench.vector({float(10 * r), float(10 * r + 1), float(10 * r + 2)}), ring.bench.vector(3));
+  ring.move();
+  for (int c = 0; c < 3; ++c) CHECK(values(ring.members[c].to) == std::vector<float>{float(c), float(10 + c), float(20 + c)});
+}
+
 TEST_CASE("a ring of one copies, and an empty buffer stays empty") {
   Ring alone(1);
   const Tensor from = alone.bench.vector({4.f, 5}), to = alone.bench.vector(2);

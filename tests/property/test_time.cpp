@@ -34,6 +34,8 @@ void issue(const std::vector<Job>& jobs, Device& device, Fabric& fabric) {
     if (job.verb == Verb::reduce_scatter) fabric.reduce_scatter(job.lane, group, buffer, slice);
     if (job.verb == Verb::reduce) fabric.reduce(job.lane, group, buffer, buffer, group.size - 1);
     if (job.verb == Verb::broadcast) fabric.broadcast(job.lane, group, buffer, group.size / 2);
+    if (job.verb == Verb::all_to_all)
+      fabric.all_to_all(job.lane, group, buffer, device.alloc(job.lane, Band::workspace, one, Dim(job.elements, 0), Dtype::fp32));
     if (job.verb == Verb::all_gather) fabric.all_gather(job.lane, group, slice, buffer);
   }
 }
@@ -130,9 +132,31 @@ TEST_CASE("a reduce or broadcast takes N-1 latencies and its pieces of a MiB one
         }
 }
 
+TEST_CASE(
+    "an all-to-all takes the latency of its longest pair and the bytes of the link that has most to carry, in every fidelity") {
+  const std::int64_t elements = 8 * 3 * 1'000'000;
+  const double bytes = 4.0 * double(elements);
+  IdealGpus gpus;
+  using GroupOf = Group (*)(int);
+  for (const Fidelity fidelity : {Fidelity::ring, Fidelity::coupled, Fidelity::formula}) {
+    for (const auto& [n, group] : {std::pair<int, GroupOf>{2, all<2>}, {3, all<3>}, {8, all<8>}}) {
+      gpus.gpus = n;
+      INFO("N = " << n);
+      // Have to: (N-1)/N of the buffer out of a port of 50 GB/s, and 1 us.
+      CHECK(ends_of(platform_xml(gpus), n, fidelity, {{Verb::all_to_all, group, elements, Lane::reduce}})[0] ==
+            doctest::Approx((n - 1) * bytes / n / 50e9 + 1e-6).epsilon(1e-6).scale(0));
+    }
+    // Have to: all twelve messages over 10 GB/s, where a ring's edges would be four.
+    CHECK(ends_of(on_a_shared_bus(4), 4, fidelity, {{Verb::all_to_all, all<4>, elements, Lane::reduce}})[0] ==
+          doctest::Approx(12 * bytes / 4 / 10e9 + 1e-6).epsilon(1e-6).scale(0));
+  }
+}
+
 TEST_CASE("SimGrid's own link counters agree with the bytes that the fabrics count") {
   IdealGpus gpus;
-  const std::vector<Job> jobs{{Verb::all_reduce, all<8>, 80000, Lane::reduce}, {Verb::all_gather, all<8>, 4000, Lane::gather}};
+  const std::vector<Job> jobs{{Verb::all_reduce, all<8>, 80000, Lane::reduce},
+                              {Verb::all_gather, all<8>, 4000, Lane::gather},
+                              {Verb::all_to_all, all<8>, 16000, Lane::gather}};
   for (const Fidelity fidelity : {Fidelity::ring, Fidelity::coupled}) {
     SimgridSettings settings;
     settings.fidelity = fidelity, settings.meters_links = true;
@@ -149,7 +173,7 @@ TEST_CASE("SimGrid's own link counters agree with the bytes that the fabrics cou
     CHECK(counts.back() == 16);  // a port up and a port down per GPU, and no other link
     REQUIRE(counts.size() == 33);
     for (std::size_t i = 0; i + 1 < counts.size(); i += 2) {
-      CHECK(counts[i] == 2 * 7 * 40000 + 7 * 2000);  // every edge of the ring carries what one rank sends
+      CHECK(counts[i] == 2 * 7 * 40000 + 7 * 2000 + 7 * 8000);  // every port carries what one rank sends
       CHECK(counts[i + 1] == doctest::Approx(counts[i]).epsilon(1e-9).scale(0));
     }
   }
@@ -228,6 +252,8 @@ TEST_CASE("a slow edge's latency is paid by the chunks that cross it, in ring an
     // Have to: the worst chain of 2(N-1) = 4 neighbouring edges is c a b c, 10 + 1 + 2 + 10.
     const double actual = ends_of(platform, 3, fidelity, {{Verb::all_reduce, all<3>, 3, Lane::reduce}})[0];
     CHECK(actual == doctest::Approx(23e-6).epsilon(1e-3).scale(0));
+    CHECK(ends_of(platform, 3, fidelity, {{Verb::all_to_all, all<3>, 3, Lane::reduce}})[0] ==
+          doctest::Approx(10e-6).epsilon(1e-3).scale(0));  // nobody waits for more than one hop
   }
 }
 
@@ -238,6 +264,10 @@ TEST_CASE("latency: nccl pays a Simple ring's constants in ring, and those of NC
   CHECK(ends_of(platform_xml(gpus), 8, Fidelity::ring, tiny, Latency::nccl)[0] == doctest::Approx(32.2e-6).epsilon(1e-3).scale(0));
   for (const Fidelity fidelity : {Fidelity::coupled, Fidelity::formula})
     CHECK(ends_of(platform_xml(gpus), 8, fidelity, tiny, Latency::nccl)[0] == doctest::Approx(10.8e-6).epsilon(1e-3).scale(0));
+  // An all-to-all: 8.4 us and one hop.
+  const std::vector<Job> exchange{{Verb::all_to_all, all<8>, 8, Lane::reduce}};
+  for (const Fidelity fidelity : {Fidelity::ring, Fidelity::coupled, Fidelity::formula})
+    CHECK(ends_of(platform_xml(gpus), 8, fidelity, exchange, Latency::nccl)[0] == doctest::Approx(11.8e-6).epsilon(1e-3).scale(0));
 }
 
 TEST_CASE("with latency: nccl, coupled and formula take what the chosen algorithm and protocol cost, at every size") {

@@ -8,7 +8,6 @@
 #include <stdexcept>
 #include <string>
 
-#include "backends/simgrid/ring.h"
 #include "core/error.h"
 #include "core/formulas.h"
 #include "numerics/ring.h"
@@ -54,7 +53,8 @@ Communicator& Network::communicator(const Group& group, Lane lane) {
 cost::CollectivePrice Network::price(const Ring& ring, Verb verb, std::int64_t bytes) const {
   if (settings_.latency == Latency::platform || fidelity() == Fidelity::ring) {
     const double filling = is_rooted(verb) ? formulas::filling_bytes(ring.group.size, bytes) / ring.bandwidth : 0;
-    return cost::overridden({cost::Algorithm::ring, cost::Protocol::simple, ring.latency(verb) + filling, ring.bandwidth}, verb,
+    const cost::Algorithm algorithm = verb == Verb::all_to_all ? cost::Algorithm::pairs : cost::Algorithm::ring;
+    return cost::overridden({algorithm, cost::Protocol::simple, ring.latency(verb) + filling, ring.bandwidth_of(verb)}, verb,
                             settings_.collectives);
   }
   try {
@@ -81,9 +81,12 @@ void Network::note(const Ring& ring, const Pending& pending, const cost::Collect
 
 std::map<std::string, double> Network::link_bytes() const {
   std::map<std::string, double> bytes;
-  for (const auto& [key, ring] : rings_)
+  for (const auto& [key, ring] : rings_) {
     for (std::size_t edge = 0; edge < ring->edges.size(); ++edge)
       for (const sg::Link* link : ring->edges[edge]) bytes[link->get_name()] += ring->edge_bytes[edge];
+    for (const Pair& pair : ring->pairs)
+      for (const sg::Link* link : pair.links) bytes[link->get_name()] += pair.bytes;
+  }
   return bytes;
 }
 
@@ -104,6 +107,7 @@ void Communicator::create_ring_members() {
 
 std::uint64_t Communicator::issue(const Collective& collective, bool numerics) {
   const int n = ring_.group.size, me = collective.group.me;
+  if (collective.verb == Verb::all_to_all) network_.add_pairs(ring_);
   const std::uint64_t sequence = issued_[me]++;
   while (finished_ + queue_.size() <= sequence) {
     Pending& pending = queue_.emplace_back();
@@ -175,13 +179,17 @@ void Communicator::begin_traffic(double seconds) {
 }
 
 void Communicator::start_transfers() {
-  const auto bytes = std::uint64_t(formulas::sent_bytes(head().verb, ring_.group.size, double(head().bytes)));
+  const Verb verb = head().verb;
+  const auto bytes = std::uint64_t(formulas::sent_bytes(verb, ring_.group.size, double(head().bytes)));
   if (bytes == 0) return end(sg::Engine::get_clock());
   begin_traffic(double(bytes) / price_.bus_bandwidth);
-  const auto carried = std::uint64_t(double(bytes) * (ring_.bandwidth / price_.bus_bandwidth) + 0.5);
-  transfers_left_ = ring_.transfers.size();
+  const bool in_pairs = verb == Verb::all_to_all;  // each with its part of what a member sends
+  const double by_each = double(bytes) / (in_pairs ? ring_.group.size - 1 : 1);
+  const auto carried = std::uint64_t(by_each * (ring_.bandwidth_of(verb) / price_.bus_bandwidth) + 0.5);
+  const Ring::Ends& transfers = in_pairs ? ring_.pair_ends : ring_.transfers;
+  transfers_left_ = transfers.size();
   std::vector<sg::CommPtr> started;
-  for (const auto& [from, to] : ring_.transfers) {
+  for (const auto& [from, to] : transfers) {
     sg::CommPtr transfer = sg::Comm::sendto_init(from, to);
     transfer->set_payload_size(std::max<std::uint64_t>(carried, 1));
     network_.watch(transfer.get(), this);
@@ -198,7 +206,7 @@ void Communicator::end_transfer() {
 void Communicator::leave(Pending& pending, int member, double date) {
   const std::int64_t sent = pending.sent[member];
   Stream& stream = *pending.streams[member];
-  if (network_.fidelity() != Fidelity::ring) ring_.edge_bytes[member] += double(sent);
+  if (network_.fidelity() != Fidelity::ring) ring_.count(pending.verb, member, double(sent));
   Group group = ring_.group;
   group.me = member;
   stream.device().record_span({pending.arrived_at[member], date, sent, pending.bytes, pending.label.unit, lane_, pending.label.verb,

@@ -6,6 +6,9 @@
 //             bandwidth than the ring's is known, the transfer is that much shorter or longer; the counted bytes stay the true ones
 //   formula   the closed form on the ring's slowest edge; nobody else is on the links
 //
+// An all-to-all goes round no ring: each member sends each other a message of its own, all at once; a transfer per pair in coupled,
+// and in the closed form the link that has the most to carry for its bandwidth decides.
+//
 // A data collective takes its share of its members' compute lanes (pace.h): with c of the GPU's `contention` and x bytes sent,
 // c x / memory_bandwidth seconds, spread evenly over the time of the transfer on idle links, from its start on. The share goes with
 // the bytes: where links are shared and the transfer lasts longer, it takes no more.
@@ -22,27 +25,12 @@
 
 #include "backends/simgrid/device.h"
 #include "backends/simgrid/fidelity.h"
-#include "backends/simgrid/platform.h"
+#include "backends/simgrid/ring.h"
 #include "core/fabric.h"
 
 namespace shardsim::simgrid_backend {
 
 class Network;
-
-/// The ring of a group: its edges' links, and the latency of its paths. Shared by the group's communicators.
-struct Ring {
-  Group group;
-  std::vector<std::vector<simgrid::s4u::Link*>> edges;  ///< edges[m]: from member m to member m+1
-  std::vector<double> latencies;                        ///< of each edge, seconds
-  double base_latency = 0;                              ///< paid once per collective
-  double bandwidth = 0;                                 ///< of the slowest edge, bytes per second; links listed twice count twice
-  double slowest_pass = 0, slowest_two_passes = 0;      ///< latency of the worst path of n-1 and of 2(n-1) edges
-  cost::Wiring wiring;                                  ///< of the group, for NCCL's prices
-  std::vector<std::pair<simgrid::s4u::Host*, simgrid::s4u::Host*>> transfers;  ///< coupled: a pair of ends per part of the ring
-  std::vector<double> edge_bytes;                                              ///< what has crossed each edge
-
-  double latency(Verb verb) const { return base_latency + (verb == Verb::all_reduce ? slowest_two_passes : slowest_pass); }
-};
 
 /// A collective on its way.
 struct Pending {
@@ -107,6 +95,7 @@ class Network {
   Communicator& communicator(const Group&, Lane);
   World& world() { return world_; }
   Fidelity fidelity() const { return settings_.fidelity; }
+  void add_pairs(Ring& ring) const { simgrid_backend::add_pairs(ring, platform_, settings_.latency); }
   /// What a collective over the ring costs; throws ScenarioError if the rules ask for what cannot run there.
   cost::CollectivePrice price(const Ring&, Verb, std::int64_t bytes) const;
   /// Whether collectives slow compute down on any GPU.

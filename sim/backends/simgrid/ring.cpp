@@ -27,9 +27,34 @@ double worst_path(const std::vector<double>& latencies, int hops) {
   return worst;
 }
 
+void look_up(const Platform& platform, const sg::Host* from, const sg::Host* to, std::vector<sg::Link*>& links, double& latency) {
+  try {
+    from->route_to(to, links, &latency);
+  } catch (const std::exception&) {  // SimGrid's way of saying that there is no route between two zones
+    links.clear();
+  }
+  if (links.empty())
+    throw ScenarioError(platform.file + ": no links between '" + from->get_name() + "' and '" + to->get_name() + "'; add a route");
+}
+
+using Crossings = std::map<const sg::Link*, int>;
+
+/// What each of these flows gets if all move at once: a link that several of them cross has that much less for each.
+double share_of_worst_link(const Crossings& crossings) {
+  double share = std::numeric_limits<double>::infinity();
+  for (const auto& [link, times] : crossings) {
+    const bool shared = link->get_sharing_policy() != sg::Link::SharingPolicy::FATPIPE;
+    share = std::min(share, link->get_bandwidth() / (shared ? times : 1));
+  }
+  return share;
+}
+
+constexpr double nccl_base = 8.4e-6, nccl_network_hop = 14e-6;
+double nccl_hop(const Platform& platform, int rank) { return platform.interconnects[rank] == "nvlink" ? 3.4e-6 : 5.7e-6; }
+
 /// The constants of a ring with the protocol Simple: what `ring` pays, and what its n-1 hops say of the wiring.
 void set_nccl_latencies(Ring& ring, const Platform& platform) {
-  ring.base_latency = 8.4e-6;
+  ring.base_latency = nccl_base;
   const int n = ring.group.size;
   std::set<std::string> nodes;
   double hop = 0;
@@ -42,11 +67,11 @@ void set_nccl_latencies(Ring& ring, const Platform& platform) {
           ": latency: nccl needs the properties 'node' and 'interconnect' (nvlink | pcie) of every GPU, and host '" +
           platform.hosts[rank]->get_name() + "' lacks them; add them to the platform or choose latency: platform");
     nodes.insert(node);
-    hop = interconnect == "nvlink" ? 3.4e-6 : 5.7e-6;
+    hop = nccl_hop(platform, rank);
     const bool inside = node == platform.nodes[ring.group.rank((member + 1) % n)];
-    ring.latencies[member] = inside ? hop : 14e-6;
+    ring.latencies[member] = inside ? hop : nccl_network_hop;
   }
-  const double pass = double(n - int(nodes.size())) * hop + double(nodes.size() - 1) * 14e-6;
+  const double pass = double(n - int(nodes.size())) * hop + double(nodes.size() - 1) * nccl_network_hop;
   ring.slowest_pass = pass;
   ring.slowest_two_passes = 2 * pass;
   ring.wiring.nodes = int(nodes.size());
@@ -85,26 +110,13 @@ Ring make_ring(const Platform& platform, const Group& group, Latency latency) {
   ring.latencies.resize(n);
   ring.edge_bytes.resize(n);
   if (n == 1) return ring;
-  std::map<const sg::Link*, int> crossings;
+  Crossings crossings;
   for (int member = 0; member < n; ++member) {
-    const sg::Host* from = platform.hosts[group.rank(member)];
-    const sg::Host* to = platform.hosts[group.rank((member + 1) % n)];
-    try {
-      from->route_to(to, ring.edges[member], &ring.latencies[member]);
-    } catch (const std::exception&) {  // SimGrid's way of saying that there is no route between two zones
-      ring.edges[member].clear();
-    }
-    if (ring.edges[member].empty())
-      throw ScenarioError(platform.file + ": no links between '" + from->get_name() + "' and '" + to->get_name() +
-                          "'; add a route");
+    look_up(platform, platform.hosts[group.rank(member)], platform.hosts[group.rank((member + 1) % n)], ring.edges[member],
+            ring.latencies[member]);
     for (const sg::Link* link : ring.edges[member]) ++crossings[link];
   }
-  // All edges move at once, so a link that several of them cross has that much less for each.
-  ring.bandwidth = std::numeric_limits<double>::infinity();
-  for (const auto& [link, times] : crossings) {
-    const bool shared = link->get_sharing_policy() != sg::Link::SharingPolicy::FATPIPE;
-    ring.bandwidth = std::min(ring.bandwidth, link->get_bandwidth() / (shared ? times : 1));
-  }
+  ring.bandwidth = share_of_worst_link(crossings);
   ring.slowest_pass = worst_path(ring.latencies, n - 1);
   ring.slowest_two_passes = worst_path(ring.latencies, 2 * (n - 1));
   if (latency == Latency::nccl) set_nccl_latencies(ring, platform), set_wiring(ring, platform);
@@ -122,6 +134,35 @@ void add_transfer_routes(Ring& ring, Platform& platform) {
     from->get_englobing_zone()->add_bypass_route(from->get_netpoint(), to->get_netpoint(), nullptr, nullptr, links);
     ring.transfers.emplace_back(from, to);
   }
+}
+
+void add_pairs(Ring& ring, const Platform& platform, Latency latency) {
+  const int n = ring.group.size;
+  if (n == 1 || !ring.pairs.empty()) return;
+  ring.pairs.resize(std::size_t(n) * std::size_t(n));
+  Crossings crossings;
+  for (int from = 0; from < n; ++from)
+    for (int to = 0; to < n; ++to) {
+      if (from == to) continue;
+      const int sender = ring.group.rank(from), receiver = ring.group.rank(to);
+      Pair& pair = ring.pair(from, to);
+      look_up(platform, platform.hosts[sender], platform.hosts[receiver], pair.links, pair.latency);
+      if (latency == Latency::nccl)
+        pair.latency = platform.nodes[sender] == platform.nodes[receiver] ? nccl_hop(platform, sender) : nccl_network_hop;
+      ring.slowest_pair = std::max(ring.slowest_pair, pair.latency);
+      ring.pair_ends.emplace_back(platform.hosts[sender], platform.hosts[receiver]);
+      for (const sg::Link* link : pair.links) ++crossings[link];
+    }
+  ring.wiring.pairs_bandwidth = (n - 1) * share_of_worst_link(crossings);
+}
+
+void Ring::count(Verb verb, int member, double sent) {
+  if (verb != Verb::all_to_all) {
+    edge_bytes[member] += sent;
+    return;
+  }
+  for (int to = 0; to < group.size; ++to)
+    if (to != member) pair(member, to).bytes += sent / (group.size - 1);
 }
 
 }  // namespace shardsim::simgrid_backend

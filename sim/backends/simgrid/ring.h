@@ -1,13 +1,56 @@
-// Ring: the links and latencies of a group's ring, read from the platform.
+// Ring: the links and latencies of a group's ring, and of the pairs of its members, read from the platform.
 #pragma once
-#include "backends/simgrid/fabric.h"
+#include <utility>
+#include <vector>
+
+#include "backends/simgrid/backend.h"
+#include "backends/simgrid/platform.h"
+#include "core/mesh.h"
+#include "cost/collective.h"
 
 namespace shardsim::simgrid_backend {
+
+/// Two of a group's members, and what one sends to the other by itself.
+struct Pair {
+  std::vector<simgrid::s4u::Link*> links;
+  double latency = 0;  ///< seconds
+  double bytes = 0;    ///< that have gone over it
+};
+
+/// The ring of a group: its edges' links, and the latency of its paths. Shared by the group's communicators.
+struct Ring {
+  Group group;
+  std::vector<std::vector<simgrid::s4u::Link*>> edges;  ///< edges[m]: from member m to member m+1
+  std::vector<double> latencies;                        ///< of each edge, seconds
+  double base_latency = 0;                              ///< paid once per collective
+  double bandwidth = 0;                                 ///< of the slowest edge, bytes per second; links listed twice count twice
+  double slowest_pass = 0, slowest_two_passes = 0;      ///< latency of the worst path of n-1 and of 2(n-1) edges
+  cost::Wiring wiring;                                  ///< of the group, for NCCL's prices
+  using Ends = std::vector<std::pair<simgrid::s4u::Host*, simgrid::s4u::Host*>>;
+  Ends transfers;                  ///< coupled: a pair of ends per part of the ring
+  std::vector<double> edge_bytes;  ///< what has crossed each edge
+
+  // From the first all-to-all on.
+  std::vector<Pair> pairs;  ///< [from n + to]
+  Ends pair_ends;           ///< of all pairs of two
+  double slowest_pair = 0;  ///< latency
+
+  double latency(Verb verb) const {
+    return base_latency + (verb == Verb::all_to_all ? slowest_pair : verb == Verb::all_reduce ? slowest_two_passes : slowest_pass);
+  }
+  /// At which a member sends, if nobody else is on the links.
+  double bandwidth_of(Verb verb) const { return verb == Verb::all_to_all ? wiring.pairs_bandwidth : bandwidth; }
+  Pair& pair(int from, int to) { return pairs[std::size_t(from * group.size + to)]; }
+  /// What a member has sent of a collective.
+  void count(Verb, int member, double bytes);
+};
 
 /// Looks up the routes between neighbours. Throws ScenarioError when two members have no route, or when `nccl` latencies are asked
 /// for and the platform does not say which node a GPU is in.
 Ring make_ring(const Platform&, const Group&, Latency);
 /// Gives every part of the ring (at most 64 edges) a pair of ends whose route is all of the part's links: a coupled transfer.
 void add_transfer_routes(Ring&, Platform&);
+/// Looks up the routes between all members, once.
+void add_pairs(Ring&, const Platform&, Latency);
 
 }  // namespace shardsim::simgrid_backend

@@ -1,7 +1,8 @@
 // Ring member: one rank's part of a ring collective, as the loop it is: n-1 steps, each sends one chunk to the right and receives
-// one from the left. The messages carry the numbers and are what is counted.
+// one from the left. The messages carry the numbers and are what is counted. An all-to-all's go to each other member at once.
 #include <simgrid/s4u.hpp>
 
+#include <algorithm>
 #include <memory>
 #include <string>
 #include <utility>
@@ -21,10 +22,10 @@ class RingMember {
  public:
   RingMember(Communicator& communicator, int member)
       : communicator_(communicator), ring_(communicator.ring()), n_(ring_.group.size), me_(member) {
-    const std::string name = "ring." + std::to_string(ring_.group.first) + "." + std::to_string(ring_.group.stride) + "." +
-                             std::to_string(n_) + "." + name_of(communicator.lane()) + ".";
-    right_ = sg::Mailbox::by_name(name + std::to_string((me_ + 1) % n_));
-    left_ = sg::Mailbox::by_name(name + std::to_string(me_));
+    name_ = "ring." + std::to_string(ring_.group.first) + "." + std::to_string(ring_.group.stride) + "." + std::to_string(n_) +
+            "." + name_of(communicator.lane()) + ".";
+    right_ = sg::Mailbox::by_name(name_ + std::to_string((me_ + 1) % n_));
+    left_ = sg::Mailbox::by_name(name_ + std::to_string(me_));
     left_->set_receiver(sg::Actor::self());  // eager: a message travels when it is sent, as a put into the neighbour's buffer
   }
 
@@ -35,6 +36,7 @@ class RingMember {
     mine_ = pending.members.empty() ? nullptr : &pending.members[me_];
     if (ring_.base_latency > 0) sg::this_actor::sleep_for(ring_.base_latency);
     if (is_rooted(pending.verb)) return pass_on();
+    if (pending.verb == Verb::all_to_all) return exchange_with_all();
     Message own;
     if (pending.verb == Verb::all_gather) {
       if (mine_) own = copied(numerics::all_of(mine_->from));
@@ -97,6 +99,37 @@ class RingMember {
     if (under_way) under_way->wait();
   }
 
+  /// An all-to-all: a chunk to each of the others and one from each, all at once.
+  void exchange_with_all() {
+    std::vector<sg::CommPtr> puts, gets;
+    std::vector<Message*> received(std::size_t(n_), nullptr);
+    const auto mailbox = [this](int from, int to) {
+      return sg::Mailbox::by_name(name_ + std::to_string(from) + ".to." + std::to_string(to));
+    };
+    const std::int64_t bytes = pending_->bytes / n_;
+    for (int distance = 1; distance < n_; ++distance) {
+      const int to = member(distance), from = member(-distance);
+      Message message;
+      if (mine_) message = copied(chunk(distance));
+      puts.push_back(mailbox(me_, to)->put_async(new Message(std::move(message)), std::uint64_t(bytes)));
+      gets.push_back(mailbox(from, me_)->get_async(&received[std::size_t(from)]));
+      pending_->sent[me_] += bytes;
+    }
+    ring_.count(Verb::all_to_all, me_, double(bytes) * (n_ - 1));
+    if (mine_) store(copied(chunk(0)), numerics::received_chunk(*mine_, me_));
+    double last = 0;
+    for (int distance = 1; distance < n_; ++distance) {
+      const int from = member(-distance);
+      const sg::CommPtr& got = gets[std::size_t(distance) - 1];
+      got->wait();
+      const std::unique_ptr<Message> message(received[std::size_t(from)]);
+      last = std::max(last, got->get_finish_time() + ring_.pair(from, me_).latency);
+      if (mine_) store(*message, numerics::received_chunk(*mine_, from));
+    }
+    for (const sg::CommPtr& put : puts) put->wait();
+    sg::this_actor::sleep_until(last);
+  }
+
   /// Sends the chunk of the member at this distance.
   Message exchange(Message message, int distance) {
     const sg::CommPtr put = send(std::move(message), formulas::chunk_elements(n_, member(distance), pending_->count));
@@ -131,6 +164,7 @@ class RingMember {
   Communicator& communicator_;
   Ring& ring_;
   int n_, me_;
+  std::string name_;
   sg::Mailbox *left_, *right_;
   Pending* pending_ = nullptr;
   const Collective* mine_ = nullptr;
