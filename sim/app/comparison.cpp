@@ -9,6 +9,7 @@
 #include <optional>
 
 #include "app/report.h"
+#include "app/run_folder.h"
 #include "app/table.h"
 #include "app/yaml_reader.h"
 #include "core/error.h"
@@ -211,20 +212,25 @@ Json figure_rows(const std::vector<const Run*>& runs, const std::vector<std::siz
 
 }  // namespace
 
+Json changed_in_scenario(const std::vector<fs::path>& folders) {
+  std::vector<std::map<std::string, std::string>> scenarios;
+  scenarios.reserve(folders.size());
+  for (const fs::path& folder : folders) scenarios.push_back(keys_of(folder, read_summary(folder)));
+  return changed_keys(scenarios);
+}
+
 Json comparison(const std::vector<fs::path>& folders) {
   std::vector<Run> runs;
-  std::vector<std::map<std::string, std::string>> scenarios;
   Json result = {{"runs", Json::array()}};
   for (const fs::path& folder : folders) {
     runs.push_back({report_data(folder)});
     const Json& summary = runs.back().data["summary"];
-    scenarios.push_back(keys_of(folder, summary));
     result["runs"].push_back({{"letter", std::string(1, char('A' + runs.size() - 1))},
                               {"name", folder.string()},
                               {"scenario", summary["scenario"]},
                               {"results", summary["results"]}});
   }
-  result["changed"] = changed_keys(scenarios);
+  result["changed"] = changed_in_scenario(folders);
   result["schemes"] = Json::array(), result["missing"] = Json::array();
   std::vector<const Run*> all;
   for (const Run& run : runs) all.push_back(&run);

@@ -13,6 +13,9 @@ namespace shardsim {
 /// are matched by name; where every run has just one, they are matched as they are. Throws ScenarioError for a folder no run wrote.
 nlohmann::ordered_json comparison(const std::vector<std::filesystem::path>& folders);
 
+/// [{key, values}]: the scenarios' keys that are not the same in all of these results folders; null where a run says nothing.
+nlohmann::ordered_json changed_in_scenario(const std::vector<std::filesystem::path>& folders);
+
 /// The comparison for a terminal.
 std::string comparison_text(const nlohmann::ordered_json& comparison);
 

@@ -9,7 +9,9 @@
 #include <cstdio>
 #include <iostream>
 #include <new>
+#include <nlohmann/json.hpp>
 
+#include "app/agreement.h"
 #include "app/calibrate_command.h"
 #include "app/compare_command.h"
 #include "app/estimators.h"
@@ -24,6 +26,7 @@
 #include "app/plugins.h"
 #include "app/results_folder.h"
 #include "app/run.h"
+#include "app/run_folder.h"
 #include "app/scenario.h"
 #include "app/sweep_command.h"
 #include "app/table.h"
@@ -40,7 +43,7 @@ namespace {
 enum ExitCode { fine = 0, missed = 1, wrong_input = 2, illegal_step = 3, our_error = 4, was_interrupted = 130 };
 
 struct RunOptions {
-  std::string scenario, folder, backend, ranks;
+  std::string scenario, folder, backend, ranks, against;
   std::vector<std::string> overrides, simgrid;
   bool quiet = false, json = false, trace_per_rank = false, gzip = false;
 };
@@ -107,6 +110,7 @@ int run(const RunOptions& options, const Registry& registry) {
   const std::filesystem::path place =
       options.folder.empty() ? std::filesystem::path("results") / scenario.file.stem() : std::filesystem::path(options.folder);
   const ResultsFolder folder(place);
+  if (!options.against.empty()) read_summary(options.against);  // before hours of work
 
   for (const SchemeChoice& choice : scenario.schemes) check_that_numbers_fit(scenario, choice);  // before any are made
   const TrainingSet set(scenario);
@@ -136,6 +140,12 @@ int run(const RunOptions& options, const Registry& registry) {
   std::cout.flush();
   if (!results.empty()) folder.write(scenario, results, figures, notes);  // after the table: a full disk does not take that too
   if (!results.empty() && !options.json && !options.quiet) std::cout << "Results: " << place.string() << std::endl;
+  std::string against;
+  if (!options.against.empty() && !results.empty()) {
+    const nlohmann::ordered_json compared = agreement(place, options.against);
+    if (!options.quiet) std::cout << "\n" << agreement_text(compared);
+    against = disagreements(compared, {});
+  }
   if (!std::cout) throw ScenarioError("standard output: cannot be written");
   if (stopped) {
     std::cerr << "interrupted; " << (results.empty() ? "nothing was finished" : "what was finished is in " + place.string())
@@ -144,7 +154,8 @@ int run(const RunOptions& options, const Registry& registry) {
   }
   const std::vector<std::string> misses = missed_expectations(scenario, figures);
   for (const std::string& miss : misses) std::cerr << miss << "\n";
-  return misses.empty() ? fine : missed;
+  std::cerr << against;
+  return misses.empty() && against.empty() ? fine : missed;
 }
 
 int explain(const std::vector<std::string>& words, ExplainRunOptions of_run, bool estimators, const Registry& registry) {
@@ -198,8 +209,9 @@ int run_program(int argc, const char* const* argv, const Registry& built_in) {
       ->add_option("--cfg", options.simgrid, "SimGrid's own tracing, as in --cfg=tracing:yes --cfg=tracing/filename:run.paje")
       ->type_name("ITEM:VALUE")
       ->allow_extra_args(false);
+  run_command->add_option("--against", options.against, "Also compare with these results of a measured run")->type_name("DIR");
   run_command->add_flag("--quiet", options.quiet, "Print neither the table nor progress");
-  run_command->add_flag("--json", options.json, "Print summary.json instead of the table");
+  run_command->add_flag("--json", options.json, "Print summary.json instead of the table")->excludes("--against");
 
   std::string listed;
   std::vector<std::string> plugins;

@@ -9,7 +9,9 @@
 #include <cstdio>
 #include <iostream>
 #include <memory>
+#include <nlohmann/json.hpp>
 
+#include "app/agreement.h"
 #include "app/protocols.h"
 #include "app/run.h"
 #include "app/validation_text.h"
@@ -21,7 +23,7 @@ namespace {
 enum ExitCode { fine = 0, missed = 1, was_interrupted = 130 };
 
 struct ValidateOptions {
-  std::string table, scenario, rows, max_mape, calibrate_per;
+  std::string table, measured, scenario, rows, max_mape, max_error, calibrate_per;
   std::vector<std::string> fit = {"gemm_efficiency"}, overrides;
   bool all = false, json = false;
 };
@@ -127,24 +129,46 @@ int validate_all(const ValidateOptions& options, const Registry& registry) {
   return misses.empty() ? fine : missed;
 }
 
+/// One run against another one of the same scenario.
+int validate_run(const ValidateOptions& options) {
+  std::optional<double> max_error;
+  if (!options.max_error.empty()) max_error = percentage(options.max_error, "--max-error");
+  const nlohmann::ordered_json compared = agreement(options.table, options.measured);
+  print(options.json ? compared.dump(2) + "\n" : agreement_text(compared));
+  const std::string against = disagreements(compared, max_error);
+  std::cerr << against;
+  return against.empty() ? fine : missed;
+}
+
 }  // namespace
 
 std::function<int(const Registry&)> add_validate_command(CLI::App& app) {
-  CLI::App* command = app.add_subcommand("validate", "Predict the rows of a table of measurements, and say how far off that is");
+  CLI::App* command = app.add_subcommand(
+      "validate", "Predict the rows of a table of measurements, or compare a run with a measured one, and say how far off that is");
   const auto options = std::make_shared<ValidateOptions>();
-  CLI::Option* table = command->add_option("TABLE", options->table, "CSV file of measurements");
-  CLI::Option* all =
-      command->add_flag("--all", options->all, "All shipped tables, by their protocols, in one table")->excludes(table);
+  CLI::Option* table =
+      command->add_option("TABLE", options->table, "CSV file of measurements, or the results folder of a simulated run");
+  CLI::Option* measured =
+      command->add_option("MEASURED", options->measured, "The results folder of a measured run of the same scenario");
+  command->add_option("--max-error", options->max_error, "Exit code 1 where the step of a run is off by more, as in 15%")
+      ->needs(measured);
+  CLI::Option* all = command->add_flag("--all", options->all, "All shipped tables, by their protocols, in one table")
+                         ->excludes(table)
+                         ->excludes(measured);
   command->add_option("--scenario", options->scenario, "Base scenario (default: beside the table, NAME.yaml)")
       ->type_name("FILE")
-      ->excludes(all);
-  command->add_option("--rows", options->rows, "Only these, counted from 1")->type_name("A..B")->excludes(all);
-  command->add_option("--max-mape", options->max_mape, "Exit code 1 above this mean error, as in 12%")->excludes(all);
+      ->excludes(all)
+      ->excludes(measured);
+  command->add_option("--rows", options->rows, "Only these, counted from 1")->type_name("A..B")->excludes(all)->excludes(measured);
+  command->add_option("--max-mape", options->max_mape, "Exit code 1 above this mean error, as in 12%")
+      ->excludes(all)
+      ->excludes(measured);
   command
       ->add_option("--calibrate-per", options->calibrate_per,
                    "Fit constants to the rows that the table marks: of it all, or of each group")
       ->check(CLI::IsMember({"table", "group"}))
-      ->excludes(all);
+      ->excludes(all)
+      ->excludes(measured);
   command->add_option("--fit", options->fit, "What to fit: gemm_efficiency (default), attention_flops, launch_seconds; with commas")
       ->delimiter(',')
       ->excludes(all);
@@ -154,6 +178,10 @@ std::function<int(const Registry&)> add_validate_command(CLI::App& app) {
   command->add_flag("--json", options->json, "Print all figures as JSON");
   return [options](const Registry& registry) {
     if (!options->all && options->table.empty()) throw ScenarioError("validate: name a table of measurements, or say --all");
+    if (!options->measured.empty()) return validate_run(*options);
+    if (std::filesystem::is_directory(options->table))
+      throw ScenarioError(options->table +
+                          ": is a folder; a run is compared with a second one, as in shardsim validate SIM MEASURED");
     catch_interrupts();
     const int code = options->all ? validate_all(*options, registry) : validate_one(*options, registry);
     if (code == was_interrupted) std::cerr << "interrupted\n";

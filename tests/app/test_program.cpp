@@ -190,3 +190,19 @@ TEST_CASE("Ctrl-C ends with 130 and keeps what was finished") {
   CHECK(has(shardsim.out(), "dp was interrupted after "));
   CHECK(nlohmann::json::parse(shardsim.folder().read("r/summary.json"))["results"][0]["interrupted"] == true);
 }
+
+TEST_CASE("a run is compared with a measured one, at once or afterwards") {
+  Shell shardsim;
+  REQUIRE(shardsim("run s.yaml --backend threads -o real --quiet") == 0);
+  CHECK(shardsim("run s.yaml -o sim --against real") == 0);
+  CHECK(has(shardsim.out(), "predicted       measured          error"));
+  CHECK(shardsim("validate sim real") == 0);
+  CHECK(has(shardsim.out(), "all_reduce"));
+  CHECK(shardsim("validate sim real --max-error 0.001%") == 1);
+  CHECK(has(shardsim.err(), "dp: the step's error is"));
+  CHECK(shardsim("validate sim") == 2);
+  CHECK(has(shardsim.err(), "sim: is a folder; a run is compared with a second one, as in shardsim validate SIM MEASURED"));
+  CHECK(shardsim("run s.yaml -o other --against nowhere") == 2);
+  CHECK(is_one_line(shardsim.err()));
+  CHECK(!fs::exists(shardsim.folder() / "other"));
+}

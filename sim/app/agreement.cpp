@@ -1,0 +1,227 @@
+// Agreement: the rows, read from the files of both folders.
+#include "app/agreement.h"
+
+#include <algorithm>
+#include <cmath>
+#include <map>
+#include <nlohmann/json.hpp>
+#include <set>
+
+#include "app/comparison.h"
+#include "app/run_folder.h"
+#include "core/error.h"
+#include "formats/npy.h"
+
+namespace shardsim {
+namespace {
+
+namespace fs = std::filesystem;
+using Json = nlohmann::ordered_json;
+
+/// What one folder says about one scheme.
+struct Side {
+  Json figures;
+  std::vector<double> losses;
+  std::map<std::string, double> computing;  // seconds by verb, of the last step
+  struct Sum {
+    double count = 0, bytes = 0, seconds = 0;
+  };
+  /// By verb, per step. All of the run's: on real threads, on which side of the first step's begin a gather lies is chance.
+  std::map<std::string, Sum> collectives;
+
+  double figure(const char* key) const {
+    const auto found = figures.find(key);
+    return found != figures.end() && found->is_number() ? found->get<double>() : NAN;
+  }
+};
+
+/// The lowest rank that both recorded.
+int common_rank(const fs::path& a, const fs::path& b) {
+  std::set<int> ranks[2];
+  for (const fs::path* folder : {&a, &b})
+    for_each_row(*folder / "timeline.csv", {"rank"}, [&](const CsvRow& row) { ranks[folder == &b].insert(int(row.whole(0))); });
+  for (const int rank : ranks[0])
+    if (ranks[1].count(rank)) return rank;
+  throw ScenarioError(b.string() + ": no rank is in the traces of both runs; run both with the same --ranks");
+}
+
+Side read_side(const fs::path& folder, const Json& figures, int rank) {
+  const std::string scheme = figures["scheme"];
+  Side side{figures, {}, {}, {}};
+  for_each_row(folder / "steps.csv", {"scheme", "loss"}, [&](const CsvRow& row) {
+    if (row.text(0) == scheme) side.losses.push_back(row.number(1));
+  });
+  for_each_row(folder / scheme / "timeline.csv", {"rank", "verb", "payload", "begin_seconds", "end_seconds"},
+               [&](const CsvRow& row) {
+                 if (row.whole(0) == rank && row.text(2) == "compute") side.computing[row.text(1)] += row.number(4) - row.number(3);
+               });
+  const double steps = std::max<double>(1, double(side.losses.size()));
+  for_each_row(folder / scheme / "collectives.csv", {"rank", "collective", "sent_bytes", "begin_seconds", "end_seconds"},
+               [&](const CsvRow& row) {
+                 if (row.whole(0) != rank) return;
+                 Side::Sum& sum = side.collectives[row.text(1)];
+                 sum.count += 1 / steps, sum.bytes += row.number(2) / steps, sum.seconds += (row.number(4) - row.number(3)) / steps;
+               });
+  return side;
+}
+
+Json or_null(double value) { return std::isfinite(value) ? Json(value) : Json(nullptr); }
+
+/// The rows of one scheme, part by part.
+class Rows {
+ public:
+  void part(const std::string& name) { part_ = name; }
+  void add(const std::string& figure, const char* unit, double predicted, double measured, bool is_exact = false) {
+    if (!std::isfinite(predicted) && !std::isfinite(measured)) return;
+    rows_.push_back({{"part", part_},
+                     {"figure", figure},
+                     {"unit", unit},
+                     {"predicted", or_null(predicted)},
+                     {"measured", or_null(measured)},
+                     {"error", or_null(predicted == measured ? 0
+                                       : measured == 0       ? NAN
+                                                             : predicted / measured - 1)}});
+    // Sums of whole numbers over steps, divided by the steps: equal but for the last bits.
+    const bool same = std::abs(predicted - measured) <= 1e-9 * std::max(std::abs(predicted), std::abs(measured));
+    if (is_exact && !same) contradictions_.push_back(rows_.size() - 1);
+  }
+  /// Figures that each side has by name: a name that one lacks is 0 there.
+  template <class Map, class Value>
+  void add_by_name(const Map& predicted, const Map& measured, const char* unit, Value value, bool is_exact = false) {
+    std::set<std::string> names;
+    for (const Map* side : {&predicted, &measured})
+      for (const auto& [name, entry] : *side) names.insert(name);
+    const auto of = [&](const Map& side, const std::string& name) {
+      const auto found = side.find(name);
+      return found == side.end() ? 0.0 : value(found->second);
+    };
+    for (const std::string& name : names) add(name, unit, of(predicted, name), of(measured, name), is_exact);
+  }
+  void add_bands(const Json& predicted, const Json& measured) {
+    const auto bands = [](const Json& composition) {
+      std::map<std::string, double> held;
+      for (const auto& [band, bytes] : composition.items()) held["  " + band] = bytes.get<double>();
+      return held;
+    };
+    add_by_name(bands(predicted), bands(measured), "bytes", [](double bytes) { return bytes; });
+  }
+
+  const Json& rows() const { return rows_; }
+  Json contradictions() const {
+    Json lines = Json::array();
+    for (const std::size_t at : contradictions_) {
+      const Json& row = rows_[at];
+      const auto number = [](const Json& value) { return value.is_null() ? std::string("nothing") : value.dump(); };
+      lines.push_back(row["part"].get<std::string>() + ", " + row["figure"].get<std::string>() + ": predicted " +
+                      number(row["predicted"]) + ", measured " + number(row["measured"]) + " " + row["unit"].get<std::string>());
+    }
+    return lines;
+  }
+
+ private:
+  std::string part_;
+  Json rows_ = Json::array();
+  std::vector<std::size_t> contradictions_;
+};
+
+/// |a - b| / |b|, of the parameters after the last step.
+double theta_distance(const fs::path& a, const fs::path& b) {
+  if (!fs::exists(a / "theta_final.npy") || !fs::exists(b / "theta_final.npy")) return NAN;
+  const std::vector<float> x = formats::read_npy(a / "theta_final.npy", 1).values;
+  const std::vector<float> y = formats::read_npy(b / "theta_final.npy", 1).values;
+  if (x.size() != y.size()) return NAN;
+  double difference = 0, norm = 0;
+  for (std::size_t i = 0; i < x.size(); ++i) {
+    const double d = double(x[i]) - double(y[i]);
+    difference += d * d, norm += double(y[i]) * double(y[i]);
+  }
+  return norm > 0 ? std::sqrt(difference / norm) : NAN;
+}
+
+/// The largest relative difference of a step's loss, of the steps that both have.
+double loss_distance(const std::vector<double>& a, const std::vector<double>& b) {
+  double worst = NAN;
+  for (std::size_t i = 0; i < std::min(a.size(), b.size()); ++i)
+    if (const double off = std::abs(a[i] / b[i] - 1); std::isfinite(off)) worst = std::isnan(worst) ? off : std::max(worst, off);
+  return worst;
+}
+
+Json scheme_rows(const Side& p, const Side& m, double theta) {
+  Rows rows;
+  const auto both = [&](const char* figure, const char* unit, const char* key, bool is_exact = false) {
+    rows.add(figure, unit, p.figure(key), m.figure(key), is_exact);
+  };
+  rows.part("time per step");
+  both("step", "seconds", "step_seconds");
+  both("compute", "seconds", "compute_seconds");
+  both("exposed communication", "seconds", "exposed_comm_seconds");
+  both("hidden communication", "seconds", "hidden_comm_seconds");
+  rows.part("operations of the last step");
+  rows.add_by_name(p.computing, m.computing, "seconds", [](double seconds) { return seconds; });
+  rows.part("time in collectives per step");
+  rows.add_by_name(p.collectives, m.collectives, "seconds", [](const Side::Sum& sum) { return sum.seconds; });
+  rows.part("collectives per step");
+  rows.add_by_name(
+      p.collectives, m.collectives, "count", [](const Side::Sum& sum) { return sum.count; }, true);
+  rows.part("sent per step");
+  both("of the rank that sends most", "bytes", "bytes_sent_per_rank_per_step", true);
+  both("control", "bytes", "control_bytes_per_rank_per_step", true);
+  rows.add_by_name(
+      p.collectives, m.collectives, "bytes", [](const Side::Sum& sum) { return sum.bytes; }, true);
+  rows.part("memory");
+  both("resident", "bytes", "resident_bytes");
+  rows.add_bands(p.figures["resident_composition"], m.figures["resident_composition"]);
+  both("total peak", "bytes", "peak_bytes");
+  rows.add_bands(p.figures["peak_composition"], m.figures["peak_composition"]);
+  both("reserved", "bytes", "reserved_bytes");
+  rows.part("loss");
+  both("first", "loss", "loss_first");
+  both("last", "loss", "loss_last");
+  rows.add("largest relative difference of a step", "share", loss_distance(p.losses, m.losses), NAN);
+  rows.add("relative distance of theta", "share", theta, NAN);
+  return {{"rows", rows.rows()}, {"contradictions", rows.contradictions()}};
+}
+
+void check_that_they_compare(const fs::path& predicted, const Json& p, const fs::path& measured, const Json& m) {
+  for (const char* key : {"world", "parameters"})
+    if (p[key] != m[key])
+      throw ScenarioError(measured.string() + ": " + p["scheme"].get<std::string>() + ": " + key + " is " + m[key].dump() +
+                          " here and " + p[key].dump() + " in " + predicted.string() + "; run both from one scenario");
+}
+
+}  // namespace
+
+Json agreement(const fs::path& predicted, const fs::path& measured) {
+  const Json of_predicted = read_summary(predicted), of_measured = read_summary(measured);
+  Json result = {{"predicted", predicted.string()},
+                 {"measured", measured.string()},
+                 {"changed", Json::array()},
+                 {"schemes", Json::array()},
+                 {"missing", Json::array()}};
+  for (Json& each : changed_in_scenario({predicted, measured}))
+    if (each["key"] != "backend") result["changed"].push_back(std::move(each));  // that is what is compared
+  for (const Json& p : of_predicted["results"]) {
+    const Json& results = of_measured["results"];
+    const auto found = std::find_if(results.begin(), results.end(), [&](const Json& m) { return m["scheme"] == p["scheme"]; });
+    const std::string scheme = p["scheme"];
+    if (found == results.end()) {
+      result["missing"].push_back(scheme);
+      continue;
+    }
+    check_that_they_compare(predicted, p, measured, *found);
+    const int rank = common_rank(predicted / scheme, measured / scheme);
+    Json rows = scheme_rows(read_side(predicted, p, rank), read_side(measured, *found, rank),
+                            theta_distance(predicted / scheme, measured / scheme));
+    result["schemes"].push_back({{"scheme", scheme},
+                                 {"backends", {p["backend"], (*found)["backend"]}},
+                                 {"rank", rank},
+                                 {"rows", rows["rows"]},
+                                 {"contradictions", rows["contradictions"]}});
+  }
+  if (result["schemes"].empty())
+    throw ScenarioError(measured.string() + ": has no scheme in common with " + predicted.string() +
+                        "; run both from one scenario");
+  return result;
+}
+
+}  // namespace shardsim

@@ -1,0 +1,94 @@
+// The agreement as text for a terminal, and what speaks against it.
+#include <cmath>
+#include <cstdio>
+#include <nlohmann/json.hpp>
+
+#include "app/agreement.h"
+#include "app/table.h"
+
+namespace shardsim {
+namespace {
+
+using Json = nlohmann::ordered_json;
+
+constexpr std::size_t name_columns = 44, value_columns = 15;
+
+std::string left(const std::string& text, std::size_t columns) {
+  return text + std::string(text.size() < columns ? columns - text.size() : 1, ' ');
+}
+std::string right(const std::string& text, std::size_t columns) {
+  return std::string(text.size() < columns ? columns - text.size() : 1, ' ') + text;
+}
+
+std::string percent_text(const Json& share) {
+  if (!share.is_number()) return "";
+  if (share == 0) return "=";
+  char text[32];
+  std::snprintf(text, sizeof text, "%+.2g %%", 100 * share.get<double>());
+  if (std::abs(share.get<double>()) >= 0.1) std::snprintf(text, sizeof text, "%+.0f %%", 100 * share.get<double>());
+  return text;
+}
+
+std::string value_text(const Json& value, const std::string& unit) {
+  if (!value.is_number()) return "-";
+  const double number = value;
+  char text[32];
+  if (unit == "seconds") return time_text(number);
+  if (unit == "bytes") return bytes_text(number);
+  if (unit == "count") return decimal_text(number);
+  std::snprintf(text, sizeof text, unit == "share" ? "%.2g" : "%.6g", number);
+  return text;
+}
+
+}  // namespace
+
+std::string agreement_text(const Json& agreement) {
+  std::string text =
+      "predicted: " + agreement["predicted"].get<std::string>() + "\nmeasured:  " + agreement["measured"].get<std::string>() + "\n";
+  if (!agreement["changed"].empty()) text += "\nThe scenarios differ:\n";
+  for (const Json& each : agreement["changed"]) {
+    const auto said = [](const Json& value) { return value.is_null() ? "nothing" : value.get<std::string>(); };
+    text += wrapped("  " + each["key"].get<std::string>() + ": predicted with " + said(each["values"][0]) + ", measured with " +
+                        said(each["values"][1]),
+                    6);
+  }
+  for (const Json& scheme : agreement["schemes"]) {
+    text += "\n" + left(scheme["scheme"], name_columns) + right("predicted", value_columns) + right("measured", value_columns) +
+            right("error", value_columns) + "\n";
+    text +=
+        left("", name_columns) + right(scheme["backends"][0], value_columns) + right(scheme["backends"][1], value_columns) + "\n";
+    std::string part;
+    for (const Json& row : scheme["rows"]) {
+      if (row["part"] != part) text += " " + (part = row["part"]) + "\n";
+      const std::string unit = row["unit"];
+      text +=
+          left("   " + row["figure"].get<std::string>(), name_columns) + right(value_text(row["predicted"], unit), value_columns);
+      // A difference has no measured side.
+      if (unit != "share")
+        text += right(value_text(row["measured"], unit), value_columns) + right(percent_text(row["error"]), value_columns);
+      while (text.back() == ' ') text.pop_back();
+      text += "\n";
+    }
+  }
+  std::string missing;
+  for (const Json& name : agreement["missing"]) missing += (missing.empty() ? "" : ", ") + name.get<std::string>();
+  if (!missing.empty()) text += "\nPredicted but not measured: " + missing + "\n";
+  return text;
+}
+
+std::string disagreements(const Json& agreement, std::optional<double> max_error) {
+  std::string text;
+  for (const Json& scheme : agreement["schemes"]) {
+    const std::string name = scheme["scheme"];
+    for (const Json& line : scheme["contradictions"]) text += name + ": " + line.get<std::string>() + "\n";
+    const Json& error = scheme["rows"][0]["error"];  // the step's
+    if (!max_error || !error.is_number() || std::abs(error.get<double>()) <= *max_error) continue;
+    char words[160];
+    std::snprintf(words, sizeof words, ": the step's error is %.1f %%, more than the %.1f %% allowed\n", 100 * error.get<double>(),
+                  100 * *max_error);
+    text += name + words;
+  }
+  return text;
+}
+
+}  // namespace shardsim

@@ -1,0 +1,113 @@
+// A simulated run beside a measured one: which figures are compared, what contradicts, what cannot be compared.
+#include <doctest/doctest.h>
+
+#include <nlohmann/json.hpp>
+
+#include "app/agreement.h"
+#include "app/metrics.h"
+#include "app/results_folder.h"
+#include "app/scenarios.h"
+#include "core/error.h"
+
+using namespace shardsim;
+using nlohmann::ordered_json;
+
+namespace {
+
+/// What is changed in a run made by hand, before it is written.
+using Change = std::function<void(SchemeResult&)>;
+
+void write_run(const std::filesystem::path& place, const Change& change = {}, const std::string& text = "world: 2\n",
+               const std::string& scheme = "dp") {
+  Scenario scenario;
+  scenario.file = "/somewhere/s.yaml", scenario.name = "s", scenario.text = text;
+  SchemeResult result = test::made_by_hand(scheme);
+  if (change) change(result);
+  const std::vector<formats::Figures> figures{measure(scenario, result)};
+  ResultsFolder(place).write(scenario, {result}, figures, {});
+}
+
+ordered_json row(const ordered_json& compared, const std::string& part, const std::string& figure) {
+  for (const ordered_json& row : compared["schemes"][0]["rows"])
+    if (row["part"] == part && row["figure"] == figure) return row;
+  FAIL("no row '" << figure << "' in the part '" << part << "'");
+  return {};
+}
+
+/// Measured: a quarter of a second more in every operation and step, a loss a tenth higher, other parameters.
+void slower(SchemeResult& result) {
+  result.backend = "threads";
+  for (RankResult& rank : result.ranks) {
+    for (Span& span : rank.spans)
+      if (span.op != Span::collective) span.end += 0.25;
+    rank.step_end.back() += 0.5;
+    for (float& loss : rank.losses) loss *= 1.1f;
+  }
+  for (float& x : result.theta) x = 0.4f;
+}
+
+}  // namespace
+
+TEST_CASE("a run agrees with itself in every figure") {
+  const test::Scratch scratch;
+  write_run(scratch / "a");
+  const ordered_json compared = agreement(scratch / "a", scratch / "a");
+  REQUIRE(compared["schemes"].size() == 1);
+  CHECK(compared["schemes"][0]["rows"].size() > 15);
+  for (const ordered_json& row : compared["schemes"][0]["rows"]) {
+    CAPTURE(row.dump());
+    if (row["unit"] == "share") CHECK(row["predicted"] == 0);
+    else CHECK((row["predicted"] == row["measured"] && row["error"] == 0));
+  }
+  CHECK(compared["changed"].empty());
+  CHECK(disagreements(compared, 0.0) == "");
+}
+
+TEST_CASE("a prediction's errors are shares of what was measured") {
+  const test::Scratch scratch;
+  write_run(scratch / "sim"), write_run(scratch / "real", slower, "world: 2\nbackend: threads\n");
+  const ordered_json compared = agreement(scratch / "sim", scratch / "real");
+  CHECK(compared["schemes"][0]["backends"] == ordered_json({"simgrid", "threads"}));
+  CHECK(compared["changed"].empty());  // the backend is what is compared
+  CHECK(row(compared, "time per step", "step")["error"] == doctest::Approx(2 / 2.25 - 1));
+  CHECK(row(compared, "time per step", "compute")["error"] == doctest::Approx(1 / 1.25 - 1));
+  CHECK(row(compared, "operations of the last step", "forward")["measured"] == 1.25);
+  CHECK(row(compared, "time in collectives per step", "all_reduce")["predicted"] == 1.5);
+  CHECK(row(compared, "sent per step", "of the rank that sends most")["error"] == 0);
+  CHECK(row(compared, "memory", "  opt")["measured"] == 800);
+  CHECK(row(compared, "loss", "largest relative difference of a step")["predicted"] == doctest::Approx(1 - 1 / 1.1));
+  CHECK(row(compared, "loss", "relative distance of theta")["predicted"] == doctest::Approx(0.25));
+  CHECK(disagreements(compared, {}) == "");
+  CHECK(disagreements(compared, 0.12) == "");
+  CHECK(disagreements(compared, 0.1) == "dp: the step's error is -11.1 %, more than the 10.0 % allowed\n");
+  const std::string text = agreement_text(compared);
+  CHECK(text.find("predicted       measured          error") != std::string::npos);
+  CHECK(text.find("2.000 s        2.250 s          -11 %") != std::string::npos);
+}
+
+TEST_CASE("bytes and collectives that no machine changes contradict each other") {
+  const test::Scratch scratch;
+  write_run(scratch / "sim");
+  write_run(scratch / "real", [](SchemeResult& result) {
+    for (RankResult& rank : result.ranks) {
+      rank.traffic_bytes += 2;
+      rank.spans.push_back({3.6, 3.8, 2, 2, 0, Lane::gather, Verb::all_gather, Span::collective, false});
+      rank.spans.back().moves = Verb::all_gather;
+    }
+  });
+  CHECK(disagreements(agreement(scratch / "sim", scratch / "real"), {}) ==
+        "dp: collectives per step, all_gather: predicted 0.0, measured 0.5 count\n"
+        "dp: sent per step, of the rank that sends most: predicted 400.0, measured 401.0 bytes\n"
+        "dp: sent per step, all_gather: predicted 0.0, measured 1.0 bytes\n");
+}
+
+TEST_CASE("runs of other worlds, models or schemes are not compared") {
+  const test::Scratch scratch;
+  write_run(scratch / "dp");
+  write_run(scratch / "zero3", {}, "world: 2\n", "zero3");
+  write_run(scratch / "larger", [](SchemeResult& result) { result.parameters = 200, result.unit_parameters = {200}; });
+  CHECK_THROWS_WITH_AS(agreement(scratch / "dp", scratch / "zero3"), doctest::Contains("has no scheme in common"), ScenarioError);
+  CHECK_THROWS_WITH_AS(agreement(scratch / "dp", scratch / "larger"), doctest::Contains("parameters is 200 here and 100 in"),
+                       ScenarioError);
+  CHECK_THROWS_AS(agreement(scratch / "dp", scratch / "nowhere"), ScenarioError);
+}
