@@ -4,9 +4,11 @@
 #include <CLI/CLI.hpp>
 #include <cstdio>
 #include <iostream>
+#include <map>
 #include <memory>
 
 #include "app/calibrate.h"
+#include "app/calibrate_run.h"
 #include "app/whole_file.h"
 #include "core/error.h"
 
@@ -14,7 +16,7 @@ namespace shardsim {
 namespace {
 
 struct CalibrateOptions {
-  std::string table, scenario, output;
+  std::string table, from, scheme, scenario, output;
   bool collectives = false;
   std::vector<int> rows;
   std::vector<std::string> fit = {"gemm_efficiency"}, overrides;
@@ -43,11 +45,14 @@ std::string yaml(const Calibration& calibration, bool collectives) {
     for (const Calibration::Value& value : calibration.values) text += value.key + ": " + value.text + "\n";
     return text;
   }
-  text = "collectives:\n";
+  std::map<std::string, std::string> by_kind;
   for (const Calibration::Value& value : calibration.values) {  // collectives.alpha.all_reduce
     const std::size_t first = value.key.find('.'), last = value.key.rfind('.');
-    text += "  " + value.key.substr(first + 1, last - first - 1) + ": {" + value.key.substr(last + 1) + ": " + value.text + "}\n";
+    std::string& verbs = by_kind[value.key.substr(first + 1, last - first - 1)];
+    verbs += (verbs.empty() ? "" : ", ") + value.key.substr(last + 1) + ": " + value.text;
   }
+  text = "collectives:\n";
+  for (const auto& [kind, verbs] : by_kind) text += "  " + kind + ": {" + verbs + "}\n";
   return text;
 }
 
@@ -57,6 +62,17 @@ void write(const std::string& file, const std::string& text) {
     return;
   }
   write_whole_file(file, text);
+}
+
+int calibrate_run(const CalibrateOptions& options, const Registry& registry) {
+  const std::string head = "# Written by `shardsim calibrate` from the run in " + options.from + ".\n";
+  if (options.collectives) {
+    write(options.output, head + yaml(calibrate_collectives_from_run(options.from, options.scheme), true));
+    return 0;
+  }
+  const RunCalibration found = calibrate_from_run(options.from, options.scenario, options.scheme, options.overrides, registry);
+  write(options.output, head + operations_text(found) + yaml(found.prices, false));
+  return 0;
 }
 
 int calibrate_from(const CalibrateOptions& options, const Registry& registry) {
@@ -89,21 +105,32 @@ int calibrate_from(const CalibrateOptions& options, const Registry& registry) {
 std::function<int(const Registry&)> add_calibrate_command(CLI::App& app) {
   CLI::App* command = app.add_subcommand("calibrate", "Solve for the constants with which the simulator reproduces measured rows");
   const auto options = std::make_shared<CalibrateOptions>();
-  command->add_option("TABLE", options->table, "CSV file of measurements")->required();
+  CLI::Option* table = command->add_option("TABLE", options->table, "CSV file of measurements");
+  CLI::Option* from =
+      command->add_option("--from", options->from, "Results folder of a measured run, operation by operation, in place of a table")
+          ->type_name("DIR")
+          ->excludes(table);
+  command->add_option("--scheme", options->scheme, "Of a run: which scheme (default: its first)")->needs(from);
   command
       ->add_option("--row", options->rows, "A row to reproduce, from 1; may be repeated (default: the rows that the table marks)")
+      ->excludes(from)
       ->allow_extra_args(false);
   command
       ->add_option("--fit", options->fit,
                    "What to solve for: gemm_efficiency (default), attention_flops, launch_seconds; with commas")
-      ->delimiter(',');
+      ->delimiter(',')
+      ->excludes(from);
   command->add_flag("--collectives", options->collectives, "Solve for a collective's latency and bus bandwidth instead");
   command->add_option("--scenario", options->scenario, "Base scenario (default: beside the table, NAME.yaml)")->type_name("FILE");
   command->add_option("--set", options->overrides, "Override a key of the scenario; may be repeated")
       ->type_name("KEY=VALUE")
       ->allow_extra_args(false);
   command->add_option("-o,--output", options->output, "File to write, for `prices: {from: FILE}` (default: standard output)");
-  return [options](const Registry& registry) { return calibrate_from(*options, registry); };
+  return [options](const Registry& registry) {
+    if (!options->from.empty()) return calibrate_run(*options, registry);
+    if (options->table.empty()) throw ScenarioError("calibrate: name a table of measurements, or a measured run with --from");
+    return calibrate_from(*options, registry);
+  };
 }
 
 }  // namespace shardsim

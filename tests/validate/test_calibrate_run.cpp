@@ -1,0 +1,87 @@
+// Calibration from a run's folder: prices that a run was made with are found again from its launches and collectives.
+#include <doctest/doctest.h>
+
+#include <cmath>
+#include <cstdlib>
+
+#include "app/calibrate_run.h"
+#include "core/error.h"
+#include "scratch.h"
+#include "validate/tables.h"
+
+using namespace shardsim;
+
+namespace {
+
+constexpr const char* scenario =
+    "schemes: [dp, zero3]\nplatform: dgx-h100\nworld: 8\nmodel: {preset: gpt2, layers: 3}\nbatch: {micro: 4, sequence: 512}\n"
+    "precision: {param: bf16, grad: bf16}\nunits: layer\nstreams: 3\nnumerics: off\nsteps: 3\n";
+
+/// Runs the scenario with other prices into a folder, as if it had been measured.
+class MeasuredRun {
+ public:
+  explicit MeasuredRun(const std::string& options, const std::string& text = scenario) {
+    scratch_.write("s.yaml", text);
+    const std::string command =
+        "cd '" + scratch_.path().string() + "' && " SHARDSIM_PROGRAM " run s.yaml -o real --quiet " + options;
+    REQUIRE(std::system(command.c_str()) == 0);
+  }
+  std::filesystem::path folder() const { return scratch_ / "real"; }
+  std::filesystem::path base() const { return scratch_ / "s.yaml"; }
+
+ private:
+  test::Scratch scratch_;
+};
+
+double value_of(const Calibration& calibration, const std::string& key) {
+  for (const Calibration::Value& value : calibration.values)
+    if (value.key == key) return std::stod(value.text);
+  return NAN;
+}
+
+}  // namespace
+
+TEST_CASE("all prices that a run's launches depend on are found again, whatever the scenario assumes") {
+  const test::TableFolder tables;
+  const MeasuredRun run(
+      "--set prices='{gemm_efficiency: 0.45, memory_efficiency: 0.7, kernel_seconds: 3us, attention_64_flops: 200Tf}'");
+  for (const char* scheme : {"dp", "zero3"}) {
+    CAPTURE(scheme);
+    const RunCalibration found = calibrate_from_run(run.folder(), run.base(), scheme, {}, tables.registry());
+    CHECK(value_of(found.prices, "gemm_efficiency") == doctest::Approx(0.45).epsilon(1e-3));
+    CHECK(value_of(found.prices, "memory_efficiency") == doctest::Approx(0.7).epsilon(1e-3));
+    CHECK(value_of(found.prices, "kernel_seconds") == doctest::Approx(3).epsilon(1e-2));
+    CHECK(value_of(found.prices, "attention_64_flops") == doctest::Approx(200).epsilon(1e-3));
+    double worst_before = 0;
+    for (const MeasuredOperation& operation : found.operations) {
+      worst_before = std::max(worst_before, std::abs(operation.before / operation.measured - 1));
+      CHECK(std::abs(operation.after / operation.measured - 1) < 5e-3);
+    }
+    CHECK(worst_before > 0.2);
+    CHECK(operations_text(found).find("# matmul") != std::string::npos);
+  }
+}
+
+TEST_CASE("latency and bandwidth of a run's collectives are found again") {
+  const MeasuredRun run("--set collectives='{alpha: {all_gather: 50us}, bus: {all_gather: 200GBps}}' --set fabric=formula");
+  const Calibration found = calibrate_collectives_from_run(run.folder(), "zero3");
+  CHECK(value_of(found, "collectives.alpha.all_gather") == doctest::Approx(50).epsilon(1e-3));
+  CHECK(value_of(found, "collectives.bus.all_gather") == doctest::Approx(200).epsilon(1e-3));
+}
+
+TEST_CASE("a run is refused that the scenario does not explain") {
+  const test::TableFolder tables;
+  const MeasuredRun run("");
+  const auto refused = [&](const std::string& scheme, const std::vector<std::string>& overrides, const char* words) {
+    CHECK_THROWS_WITH_AS(calibrate_from_run(run.folder(), run.base(), scheme, overrides, tables.registry()),
+                         doctest::Contains(words), ScenarioError);
+  };
+  refused("zero2", {}, "has no results of it; it has dp, zero3");
+  refused("dp", {"model.layers=2"}, "calibrate from a run of the same scenario");
+  refused("dp", {"batch.accumulation=9"}, "launches on the compute stream, and the scenario");
+  std::filesystem::remove(run.folder() / "dp" / "trace.json");
+  refused("dp", {}, "run without --gzip and --trace-per-rank");
+  const MeasuredRun alone("--set world=1");
+  CHECK_THROWS_WITH_AS(calibrate_collectives_from_run(alone.folder(), ""), doctest::Contains("no collective of two sizes"),
+                       ScenarioError);
+}
