@@ -33,8 +33,6 @@ void refuse_what_is_not_modelled(const Options& options) {
     refuse("offload_optimizer_ratio: a part of the optimizer (ZeRO-Offload++) is not modelled; use 1.0");
   if (options.boolean("offload_optimizer_super_offload"))
     refuse("offload_optimizer_super_offload: SuperOffload is not modelled; use false");
-  if (options.boolean("zero_quantized_gradients"))
-    refuse("zero_quantized_gradients: all-to-alls of 4-bit gradients (ZeRO++'s qgZ) are not modelled; use false");
 }
 
 void refuse_what_deepspeed_refuses(const Options& options) {
@@ -100,7 +98,8 @@ std::vector<Option> DeepSpeed::options() {
        .low = 1},
       toggle("zero_quantized_weights", "false", "stage 3: gathers of 8-bit numbers and their scales (ZeRO++'s qwZ)"),
       toggle("zero_quantized_nontrainable_weights", "false", "ignored: every parameter is trained"),
-      toggle("zero_quantized_gradients", "false", "not modelled"),
+      toggle("zero_quantized_gradients", "false",
+             "stage 3: means of 4-bit gradients by all-to-alls in a node and across nodes (ZeRO++'s qgZ); needs mesh"),
       {.name = "mics_shard_size",
        .kind = Kind::integer,
        .standard = "-1",

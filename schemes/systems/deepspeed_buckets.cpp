@@ -54,7 +54,6 @@ void DeepSpeedStage12::add_to_bucket(int p) {
 
 void DeepSpeedStage12::flush(const std::string& trigger) {
   if (members_.empty()) return;
-  label(Verb::all_reduce, reductions_);
   if (!contiguous_) reduce_scattered(trigger);
   else average(too_large_ ? states_[members_.front()].grad : buckets_[active_].slice(none, filled_), trigger);
   for (const int p : members_) {
@@ -70,9 +69,10 @@ void DeepSpeedStage12::flush(const std::string& trigger) {
 
 void DeepSpeedStage12::average(Tensor bucket, const std::string& trigger) {
   const Lane reduce = reduction();
+  const bool to_owners = routes_slices_ && reduces_to_owners_;
+  label(to_owners ? Verb::reduce : Verb::all_reduce, reductions_);
   order(Lane::compute, reduce, Edge::gradient_before_reduction);
   order(reduce, Lane::compute, Edge::reduction_before_backward);  // the reverse wait: for the reductions before this one
-  const bool to_owners = routes_slices_ && reduces_to_owners_;
   tell({trigger, to_owners ? "a reduce to each owner of a slice" : "all_reduce", bucket.bytes(), reduce,
         overlaps_ ? "compute; and compute for earlier reductions" : "", overlaps_ ? "" : "the gradients' own tensors"});
   if (!routes_slices_) return all_reduce(reduce, bucket, true);
@@ -92,6 +92,7 @@ void DeepSpeedStage12::average(Tensor bucket, const std::string& trigger) {
 
 void DeepSpeedStage12::reduce_scattered(const std::string& trigger) {
   const Lane reduce = reduction();
+  label(Verb::all_reduce, reductions_);
   if (overlaps_) device().synchronize();
   for (const int p : reduced_foreign_) drop_gradient(p, Lane::compute);
   reduced_foreign_.clear();
@@ -135,7 +136,6 @@ void DeepSpeedStage12::reduce_to_owners(Tensor bucket) {
     if (found == by_owner.end()) by_owner.push_back({slice});
     else found->push_back(slice);
   }
-  label(Verb::reduce, reductions_);
   for (const std::vector<Slice>& slices : by_owner) {
     if (overlaps_) device().synchronize();
     reduce_slices(bucket, slices, slices.front().owner);

@@ -16,6 +16,7 @@ DeepSpeedStage3::DeepSpeedStage3(const Options& options)
       sequential_(options.boolean("stage3_allgather_sequential")),
       fetches_by_all_reduce_(options.boolean("stage3_use_all_reduce_for_fetch_params")),
       quantizes_(options.boolean("zero_quantized_weights")),
+      quantizes_gradients_(options.boolean("zero_quantized_gradients")),
       checks_overflow_(options.boolean("check_grad_overflow")),
       bucket_size_(options.integer("reduce_bucket_size")),
       sub_group_size_(options.integer("sub_group_size")),
@@ -37,12 +38,16 @@ DeepSpeedStage3::DeepSpeedStage3(const Options& options)
       throw std::invalid_argument("stage3_use_all_reduce_for_fetch_params: MiCS gathers in its own way; use false");
     if (options.text("offload_optimizer") != "none")
       throw std::invalid_argument("offload_optimizer: MiCS has no support for it; use none");
+    if (quantizes_gradients_) throw std::invalid_argument("zero_quantized_gradients: MiCS reduces in its own way; use false");
     if (quantizes_) throw std::invalid_argument("zero_quantized_weights: MiCS gathers in its own way; use false");
     if (options.boolean("mics_hierarchical_params_gather"))
       throw std::invalid_argument("mics_hierarchical_params_gather: gathers in two hops are not modelled; use false");
   }
   if (options.text("offload_param") != "none" && (hpz_ > 1 || quantizes_))
     throw std::invalid_argument("offload_param: beside hpZ and quantized weights not modelled; use none");
+  if (quantizes_gradients_ && !scatters_)
+    throw std::invalid_argument(
+        "reduce_scatter: without it nothing is quantized, whatever zero_quantized_gradients says; use true");
   if (sequential_) limits_.prefetch_bucket = std::min<std::int64_t>(limits_.prefetch_bucket, 1);
 }
 
@@ -51,7 +56,10 @@ void DeepSpeedStage3::make_bands() {
   make_groups();
   const Precision& precision = knobs().precision;
   order_ = in_module_order();
-  cut_parameters();
+  std::vector<Dim> counts;
+  for (const Parameter& parameter : parameters()) counts.push_back(parameter.count());
+  pieces_ = DeepSpeedPieces(counts, order_, shards());
+  states_.resize(counts.size());
   make_sub_groups();
   make_coordinator();
   label(Verb::bind);
@@ -62,14 +70,14 @@ void DeepSpeedStage3::make_bands() {
       *tensor = zeros(Band::opt, group.count, Dtype::fp32, optimizer_place());
   for (const int p : order_) {
     const SubGroup& group = sub_groups_[std::size_t(states_[p].group)];
-    const Dim begin = own_cut(p), count = own_piece(p);
+    const Dim begin = pieces_.own_cut(p), count = pieces_.own_piece(p);
     upload_theta0(own_shard(params_, p), p, begin, count);
-    upload_theta0(group.master.slice(states_[p].at - group.at, own_padded(p)), p, begin, count);
+    upload_theta0(group.master.slice(pieces_.at(p) - group.at, pieces_.own_padded(p)), p, begin, count);
   }
   grads_ = zeros(Band::grad, all, precision.grad, optimizer_place());
   if (!contiguous_) return;
   Dim model;  // what has come since the last flush is never more than that
-  for (const Parameter& parameter : parameters()) model = model + parameter.count();
+  for (const Dim count : counts) model = model + count;
   bucket_ = alloc(Lane::compute, Band::bucket, model + Dim(bucket_size_ - model.charged(), 0), precision.reduce);
 }
 
@@ -83,21 +91,13 @@ void DeepSpeedStage3::make_groups() {
   };
   mesh_ = Mesh::of(me, world, mics_ > 0 ? check("mics_shard_size", mics_) : world);
   secondary_ = Mesh::of(me, world, check("zero_hpz_partition_size", hpz_)).shards;
-}
-
-/// Each parameter by itself, in N pieces of equal size; the last ones may be shorter, or empty, and are padded.
-void DeepSpeedStage3::cut_parameters() {
-  states_.resize(parameters().size());
-  Dim at;
-  for (std::size_t place = 0; place < order_.size(); ++place) {
-    const int p = order_[place];
-    State& s = states_[p];
-    const Dim count = parameters()[p].count();
-    s.place = place;
-    s.shard = (count.charged() + shards().size - 1) / shards().size;
-    s.at = at;
-    at = at + own_padded(p);
-  }
+  if (!quantizes_gradients_ || world == 1) return;
+  if (knobs().shards == 0)
+    refuse(
+        "zero_quantized_gradients: needs to know how many ranks a node has; write mesh: {replicas: nodes, shards: ranks per node}");
+  if (knobs().precision.reduce != knobs().precision.grad)
+    refuse("zero_quantized_gradients: gradients are quantized as they are; leave precision.reduce out");
+  if (knobs().shards < world) quantized_gradients_.emplace(rank(), Mesh::of(me, world, knobs().shards));
 }
 
 /// Closed by the parameter that fills it.
@@ -105,8 +105,8 @@ void DeepSpeedStage3::make_sub_groups() {
   for (const int p : order_) {
     State& s = states_[p];
     if (sub_groups_.empty() || sub_groups_.back().count.charged() >= sub_group_size_)
-      sub_groups_.push_back({s.at, none, {}, {}, {}});
-    sub_groups_.back().count = sub_groups_.back().count + own_padded(p);
+      sub_groups_.push_back({pieces_.at(p), none, {}, {}, {}});
+    sub_groups_.back().count = sub_groups_.back().count + pieces_.own_padded(p);
     s.group = int(sub_groups_.size()) - 1;
   }
 }
@@ -122,37 +122,21 @@ void DeepSpeedStage3::make_coordinator() {
     persistent_.push_back(p);
   }
   std::vector<std::vector<int>> own;
-  for (const ModuleNode& module : modules()) sort_by_place(own.emplace_back(module.parameters));
+  for (const ModuleNode& module : modules()) pieces_.sort(own.emplace_back(module.parameters));
   coordinator_.emplace(limits_, all, std::move(own));
 }
 
-Dim DeepSpeedStage3::cut(int p, const Group& ranks, int member) const {
-  const Dim count = parameters()[p].count();
-  return count.part(std::min(member * shard(p, ranks), count.charged()));
-}
-
-Dim DeepSpeedStage3::padded(int p, const Group& ranks, int member) const {
-  const Dim own = piece(p, ranks, member);
-  return own + Dim(shard(p, ranks) - own.charged(), 0);
-}
-
-Borders DeepSpeedStage3::borders_of(const std::vector<int>& parameters, const Group& ranks) const {
-  std::vector<Dim> borders{none};
-  for (int member = 0; member < ranks.size; ++member) {
-    borders.push_back(borders.back());
-    for (const int p : parameters) borders.back() = borders.back() + padded(p, ranks, member);
-  }
-  return std::make_shared<const std::vector<Dim>>(std::move(borders));
-}
-
-void DeepSpeedStage3::sort_by_place(std::vector<int>& parameters) const {
-  std::sort(parameters.begin(), parameters.end(), [this](int a, int b) { return states_[a].place < states_[b].place; });
+void DeepSpeedStage3::limit(std::deque<Event>& ongoing) {
+  constexpr std::size_t most = 2;
+  if (ongoing.size() <= most) return;
+  device().synchronize(ongoing.front());
+  ongoing.pop_front();
 }
 
 std::string DeepSpeedStage3::several(const std::vector<int>& some) const {
   return parameters()[some.front()].name + (some.size() > 1 ? " and " + std::to_string(some.size() - 1) + " more" : "");
 }
 
-Tensor DeepSpeedStage3::own_shard(Tensor flat, int p) const { return flat.slice(states_[p].at, own_padded(p)); }
+Tensor DeepSpeedStage3::own_shard(Tensor flat, int p) const { return flat.slice(pieces_.at(p), pieces_.own_padded(p)); }
 
 }  // namespace shardsim

@@ -4,7 +4,7 @@
 // Beside the shards a rank holds, from the first step to the last: a bucket of `reduce_bucket_size` elements, the gradient of its
 // shards, and small parameters in full. A gather of several parameters is copied out of its flat buffer, which lives until the
 // last of them has been used; a reduction copies the bucket before it is scattered, so that each rank's pieces lie side by side.
-// ZeRO++ and MiCS: deepspeed_stage3_parameters.cpp.
+// ZeRO++ and MiCS: deepspeed_stage3_parameters.cpp and deepspeed_quantized_gradients.h.
 //
 // Source: DeepSpeed 0.19.2, deepspeed/runtime/zero/stage3.py, parameter_offload.py, partition_parameters.py and mics.py, and
 // deepspeed/runtime/comm/coalesced_collectives.py. ZeRO++: arXiv 2306.10209. MiCS: arXiv 2205.00119.
@@ -15,6 +15,8 @@
 #include <string>
 
 #include "systems/deepspeed_coordinator.h"
+#include "systems/deepspeed_pieces.h"
+#include "systems/deepspeed_quantized_gradients.h"
 #include "systems/deepspeed_stage.h"
 
 namespace shardsim {
@@ -40,8 +42,6 @@ class DeepSpeedStage3 : public DeepSpeedStage {
     bool copies() const { return parameters.size() > 1 && views == 0; }
   };
   struct State {
-    std::int64_t shard = 0;           // elements of a rank's piece with its padding
-    Dim at;                           // of this rank's piece in params_ and grads_
     int group = 0;                    // the sub-group that updates it
     Tensor full;                      // while it is gathered
     Tensor secondary;                 // from when it is first dropped in a step to the step's end, with hpZ
@@ -50,7 +50,6 @@ class DeepSpeedStage3 : public DeepSpeedStage {
     Tensor grad;                      // from its arrival to the flush: in the bucket, or of its own
     Dim in_bucket;
     bool bucketed = false;
-    std::size_t place = 0;  // among the parameters in module order
   };
   struct SubGroup {  // what the optimizer updates at a time
     Dim at, count;   // in params_ and grads_
@@ -70,7 +69,6 @@ class DeepSpeedStage3 : public DeepSpeedStage {
 
   // deepspeed_stage3.cpp: what is held.
   void make_groups();
-  void cut_parameters();
   void make_sub_groups();
   void make_coordinator();
 
@@ -85,7 +83,6 @@ class DeepSpeedStage3 : public DeepSpeedStage {
   Tensor own_part(Lane lane, int p) { return states_[p].secondary ? states_[p].secondary : shard_to_send(lane, p); }
   void lay_out(Lane lane, const std::vector<int>& parameters, Tensor to);
   void lend(Gather& gather);
-  void limit_fetches();
   void wait(int p);
   void dequantize(Gather& gather);
   void copy_out(const Gather& gather);
@@ -105,7 +102,8 @@ class DeepSpeedStage3 : public DeepSpeedStage {
   // deepspeed_stage3_step.cpp: the gradients, and the step.
   void flush(const std::string& trigger);
   void reduce_bucket();
-  void scatter_gradients();
+  void scatter_gradients(const std::vector<int>& parameters);
+  void average_one_by_one();
   virtual void keep(int p, Tensor piece);  // the own piece of a reduced gradient becomes or joins that of the step
   void sum_over_replicas();
   void check_overflow();
@@ -114,28 +112,24 @@ class DeepSpeedStage3 : public DeepSpeedStage {
   virtual void update(const SubGroup& group, Tensor factor);
   void gather_persistent();
 
-  // Of a parameter that `ranks` share: elements of a member's piece with its padding; where the piece begins; its size; and the
-  // same with its padding, which has no real numbers. Fewer ranks have larger pieces.
-  std::int64_t shard(int p, const Group& ranks) const { return states_[p].shard * (shards().size / ranks.size); }
-  Dim cut(int p, const Group& ranks, int member) const;
-  Dim piece(int p, const Group& ranks, int member) const { return cut(p, ranks, member + 1) - cut(p, ranks, member); }
-  Dim padded(int p, const Group& ranks, int member) const;
-  Dim own_cut(int p) const { return cut(p, shards(), shards().me); }
-  Dim own_piece(int p) const { return piece(p, shards(), shards().me); }
-  Dim own_padded(int p) const { return padded(p, shards(), shards().me); }
-  /// Of parameters whose padded pieces lie member by member, and parameter by parameter within a member.
-  Borders borders_of(const std::vector<int>& parameters, const Group& ranks) const;
-  void sort_by_place(std::vector<int>& parameters) const;
+  /// The host runs ahead of at most two of these, and waits for the one before (max_param_reduce_events in stage3.py,
+  /// __max_ongoing_fetch_events in partitioned_param_coordinator.py).
+  void limit(std::deque<Event>& ongoing);
   std::string several(const std::vector<int>& some) const;
   const Group& shards() const { return mesh_.shards; }  // they share one copy of everything: all ranks, but for MiCS
   Lane reduce_lane() const { return overlaps_ ? lane(Lane::reduce) : Lane::compute; }
+  /// Where what was gathered is made into parameters: a stream beside NCCL's. Without a fourth one, the stream that waits for it.
+  Lane copy_lane() const { return knobs().streams >= 4 ? Lane::copy : Lane::compute; }
 
-  const bool contiguous_, scatters_, overlaps_, sequential_, fetches_by_all_reduce_, quantizes_, checks_overflow_;
+  const bool contiguous_, scatters_, overlaps_, sequential_, fetches_by_all_reduce_, quantizes_, quantizes_gradients_,
+      checks_overflow_;
   const std::int64_t bucket_size_, sub_group_size_, persistence_, model_persistence_, hpz_, mics_;
   DeepSpeedCoordinator::Limits limits_;
   Mesh mesh_;
   Group secondary_;  // the ranks among which hpZ gathers again
   std::optional<DeepSpeedCoordinator> coordinator_;
+  std::optional<DeepSpeedQuantizedGradients> quantized_gradients_;  // on several nodes
+  DeepSpeedPieces pieces_;
   std::vector<State> states_;
   std::vector<int> order_, persistent_;  // parameters module by module; of these, the ones that stay gathered
   std::vector<SubGroup> sub_groups_;
@@ -144,7 +138,8 @@ class DeepSpeedStage3 : public DeepSpeedStage {
   std::int64_t elements_ = 0;  // of these
   Dim filled_;                 // of the bucket
   Event updated_;
-  std::deque<Event> ongoing_fetches_;  // the gathers that parameters were waited for, the last few
+  std::deque<Event> ongoing_fetches_;     // what parameters were waited for, the last few
+  std::deque<Event> ongoing_reductions_;  // the last few
 };
 
 }  // namespace shardsim

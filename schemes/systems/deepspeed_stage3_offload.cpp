@@ -17,7 +17,7 @@ void DeepSpeedStage3Offload::make_bands() {
 /// A single rank's copy is not waited for: there is nothing to send.
 Tensor DeepSpeedStage3Offload::shard_to_send(Lane lane, int p) {
   if (!params_on_host_) return own_shard(params_, p);
-  const Tensor shard = alloc(lane, Band::gathered, own_padded(p), params_.dtype());
+  const Tensor shard = alloc(lane, Band::gathered, pieces_.own_padded(p), params_.dtype());
   device().launch(lane, Copy{own_shard(params_, p), shard});
   if (shards().size > 1) host_waits_for(lane);
   return shard;
@@ -43,9 +43,8 @@ void DeepSpeedStage3Offload::lay_out_shards(Lane lane, const std::vector<int>& p
 /// To the host, and back at once where it has just gone there: DeepSpeed's norm wants it on the GPU. Sums are made there, too.
 void DeepSpeedStage3Offload::keep(int p, Tensor piece) {
   if (piece.count().charged() == 0) return;
-  const State& s = states_[p];
   const Lane lane = reduce_lane();
-  const Tensor kept = grads_.slice(s.at, piece.count());
+  const Tensor kept = grads_.slice(pieces_.at(p), piece.count());
   const Held here(device(), lane, alloc(lane, Band::grad, piece.count(), grads_.dtype()));
   if (micro_batch().first) {
     device().launch(lane, Copy{piece, kept});
@@ -56,11 +55,11 @@ void DeepSpeedStage3Offload::keep(int p, Tensor piece) {
     device().launch(lane, Copy{*here, kept});
   }
   if (!micro_batch().last) return;
-  const auto place = std::int64_t(s.place);
+  const auto place = std::int64_t(pieces_.place(p));
   const Tensor squares = squares_.slice(Dim(place, place), one);
   device().launch(lane, Fill{squares, 0.f});
   device().launch(lane, SumSquares{*here, squares});
-  copy_to_host(lane, *here, fp32_grads_.slice(s.at, piece.count()));
+  copy_to_host(lane, *here, fp32_grads_.slice(pieces_.at(p), piece.count()));
   host_waits_for(lane);
 }
 
@@ -73,8 +72,8 @@ Tensor DeepSpeedStage3Offload::squares_of_gradients() {
   device().launch(Lane::compute, Fill{squares, 0.f});
   for (const int p : order_) {
     const State& s = states_[p];
-    if (own_piece(p).charged() == 0) continue;
-    device().launch(Lane::compute, Add{slot(squares_, std::int64_t(s.place)), slot(squares, s.group)});
+    if (pieces_.own_piece(p).charged() == 0) continue;
+    device().launch(Lane::compute, Add{slot(squares_, std::int64_t(pieces_.place(p))), slot(squares, s.group)});
   }
   const Held on_host(device(), Lane::compute, alloc(Lane::compute, Band::workspace, one, Dtype::fp32, Place::host));
   for (std::int64_t group = 0; group < groups; ++group) {

@@ -40,7 +40,7 @@ void DeepSpeedStage3::release(int module) {
 
 /// What has a secondary shard is gathered by itself, and first.
 void DeepSpeedStage3::gather(std::vector<int> wanted, const std::string& trigger) {
-  sort_by_place(wanted);
+  pieces_.sort(wanted);
   const auto others = std::stable_partition(wanted.begin(), wanted.end(), [this](int p) { return bool(states_[p].secondary); });
   for (const auto& [begin, end] : {std::pair(wanted.begin(), others), std::pair(others, wanted.end())}) {
     if (begin == end) continue;
@@ -75,7 +75,7 @@ void DeepSpeedStage3::gather_together(std::vector<int> wanted, const std::string
 /// A single parameter is a view of the buffer; others are copied out when they are waited for.
 void DeepSpeedStage3::launch(Gather& gather, Lane lane) {
   const int first = gather.parameters.front();
-  gather.borders = borders_of(gather.parameters, gather.ranks);
+  gather.borders = pieces_.borders_of(gather.parameters, gather.ranks);
   if (gather.parameters.size() == 1) lend(gather);
   if (quantizes_) return launch_quantized(gather, lane);
   gather.buffer = alloc(lane, Band::gathered, gather.borders->back(), knobs().precision.param);
@@ -106,8 +106,8 @@ void DeepSpeedStage3::lay_out_shards(Lane lane, const std::vector<int>& paramete
   std::vector<Chunk> chunks;
   Dim at;
   for (const int p : parameters) {
-    chunks.push_back({at, states_[p].at, own_padded(p)});
-    at = at + own_padded(p);
+    chunks.push_back({at, pieces_.at(p), pieces_.own_padded(p)});
+    at = at + pieces_.own_padded(p);
   }
   device().launch(lane, ChunkCopy{params_, to, shared(std::move(chunks)), false, 1, false});
 }
@@ -120,8 +120,9 @@ void DeepSpeedStage3::launch_all_reduce(Gather& gather, Lane lane) {
   device().launch(lane, Fill{gather.buffer, 0.f});
   for (const int p : gather.parameters) {
     State& s = states_[p];
-    const Dim own = own_piece(p);
-    if (own.charged() > 0) device().launch(lane, Copy{params_.slice(s.at, own), gather.buffer.slice(at + own_cut(p), own)});
+    const Dim own = pieces_.own_piece(p);
+    if (own.charged() > 0)
+      device().launch(lane, Copy{params_.slice(pieces_.at(p), own), gather.buffer.slice(at + pieces_.own_cut(p), own)});
     s.full = gather.buffer.slice(at, parameters()[p].count());
     at = at + parameters()[p].count();
   }
@@ -135,52 +136,45 @@ void DeepSpeedStage3::lend(Gather& gather) {
   for (const int p : gather.parameters) states_[p].lender = states_[p].pending;
 }
 
-/// The host runs ahead of at most two waits for parameters (partitioned_param_coordinator.py, __max_ongoing_fetch_events). Their
-/// events are on the stream that waits for NCCL's, so that gathers which nobody has waited for do not count.
-void DeepSpeedStage3::limit_fetches() {
-  constexpr std::size_t most = 2;
-  if (ongoing_fetches_.size() <= most) return;
-  device().synchronize(ongoing_fetches_.front());
-  ongoing_fetches_.pop_front();
-}
-
-/// The first that waits for a gather gets all of its parameters out. The buffer goes when each of them has been waited for.
+/// The first that waits for a gather gets all of its parameters out. The buffer goes when each of them has been waited for. The
+/// events that limit the host are those of the waiting stream, so that gathers which nobody has waited for do not count.
 void DeepSpeedStage3::wait(int p) {
   const std::shared_ptr<Gather> gather = std::exchange(states_[p].pending, nullptr);
   --gather->unused;
   const bool moves = gather->ranks.size > 1;
-  if (moves) limit_fetches();
+  const Lane lane = copy_lane();
+  if (moves) limit(ongoing_fetches_);
   if (!gather->arrived) {
     label(Verb::all_gather, gather->parameters.front());
-    after(gather->over, Lane::compute, Edge::gather_before_use);
+    after(gather->over, lane, Edge::gather_before_use);
     if (gather->bytes) dequantize(*gather);
     const bool copies = moves && gather->copies();
     if (copies) copy_out(*gather);
+    if (lane != Lane::compute) order(lane, Lane::compute, Edge::parameters_before_use);
     if (moves)
       tell({parameters()[p].name + " is needed", copies ? "copies out of the flat buffer" : "compute waits", gather->buffer.bytes(),
-            Lane::compute, "the gather of " + several(gather->parameters),
+            copies ? lane : Lane::compute, "the gather of " + several(gather->parameters),
             copies ? "the flat buffer, when the last of them has been needed" : ""});
     for (const int q : gather->parameters) coordinator_->arrived(q);
     gather->arrived = true;
   }
-  if (moves) ongoing_fetches_.push_back(gather->over);
+  if (moves) ongoing_fetches_.push_back(lane == Lane::compute ? gather->over : device().record(lane));
   if (gather->unused > 0) return;
   for (const Tensor& tensor : {gather->bytes, gather->scales, gather->copies() ? gather->buffer : Tensor{}})
-    if (tensor) device().free(Lane::compute, tensor);
+    if (tensor) device().free(lane, tensor);
 }
 
-/// On the compute stream, which waits for them anyway: in DeepSpeed they have a stream beside NCCL's, and there are no four here.
 void DeepSpeedStage3::copy_out(const Gather& gather) {
   std::vector<Dim> at(gather.borders->begin(), gather.borders->end() - 1);  // of the next parameter, in each rank's part
   for (const int p : gather.parameters) {
     State& s = states_[p];
-    s.full = alloc(Lane::compute, Band::gathered, parameters()[p].count(), knobs().precision.param);
+    s.full = alloc(copy_lane(), Band::gathered, parameters()[p].count(), knobs().precision.param);
     std::vector<Chunk> chunks;
     for (int r = 0; r < gather.ranks.size; ++r) {
-      chunks.push_back({cut(p, gather.ranks, r), at[std::size_t(r)], piece(p, gather.ranks, r)});
-      at[std::size_t(r)] = at[std::size_t(r)] + padded(p, gather.ranks, r);
+      chunks.push_back({pieces_.cut(p, gather.ranks, r), at[std::size_t(r)], pieces_.piece(p, gather.ranks, r)});
+      at[std::size_t(r)] = at[std::size_t(r)] + pieces_.padded(p, gather.ranks, r);
     }
-    device().launch(Lane::compute, ChunkCopy{gather.buffer, s.full, shared(std::move(chunks)), false, 1, false});
+    device().launch(copy_lane(), ChunkCopy{gather.buffer, s.full, shared(std::move(chunks)), false, 1, false});
   }
 }
 
@@ -202,10 +196,11 @@ void DeepSpeedStage3::drop(int p) {
 /// For the rest of the step. The host waits until it is there.
 void DeepSpeedStage3::keep_secondary(int p) {
   State& s = states_[p];
-  const Dim own = piece(p, secondary_, secondary_.me);
-  s.secondary = alloc(Lane::compute, Band::param, padded(p, secondary_, secondary_.me), knobs().precision.param);
+  const Dim own = pieces_.piece(p, secondary_, secondary_.me);
+  s.secondary = alloc(Lane::compute, Band::param, pieces_.padded(p, secondary_, secondary_.me), knobs().precision.param);
   if (own.charged() > 0)
-    device().launch(Lane::compute, Copy{s.full.slice(cut(p, secondary_, secondary_.me), own), s.secondary.slice(none, own)});
+    device().launch(Lane::compute,
+                    Copy{s.full.slice(pieces_.cut(p, secondary_, secondary_.me), own), s.secondary.slice(none, own)});
   if (knobs().omitted != Edge::release_before_gather) device().synchronize();
 }
 

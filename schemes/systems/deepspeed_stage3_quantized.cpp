@@ -45,11 +45,11 @@ void DeepSpeedStage3::launch_quantized(Gather& gather, Lane lane) {
                       std::make_shared<const std::vector<Dim>>(std::move(scale_borders)));
 }
 
-/// On the compute stream, as the copies that follow.
+/// Where the copies are that follow.
 void DeepSpeedStage3::dequantize(Gather& gather) {
   const int first = gather.parameters.front();
-  gather.buffer = alloc(Lane::compute, Band::gathered, gather.bytes.count(), knobs().precision.param);
-  device().launch(Lane::compute, Dequantize{gather.bytes, gather.scales, gather.buffer});
+  gather.buffer = alloc(copy_lane(), Band::gathered, gather.bytes.count(), knobs().precision.param);
+  device().launch(copy_lane(), Dequantize{gather.bytes, gather.scales, gather.buffer});
   if (!gather.copies()) states_[first].full = gather.buffer.slice(none, parameters()[first].count());
 }
 

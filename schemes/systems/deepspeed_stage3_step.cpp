@@ -29,19 +29,26 @@ void DeepSpeedStage3::gradient_ready(int p) {
 
 void DeepSpeedStage3::flush(const std::string& trigger) {
   if (reducing_.empty()) return;
+  limit(ongoing_reductions_);
   const bool in_bucket = states_[reducing_.front()].bucketed, all_reduces = !scatters_ && in_bucket;
+  const bool one_by_one = bool(quantized_gradients_);
   label(all_reduces ? Verb::all_reduce : Verb::reduce_scatter, reducing_.front());
   tell({trigger,
-        std::string(all_reduces ? "all_reduce" : "reduce_scatter") + " of " + std::to_string(reducing_.size()) + " gradients, " +
-            std::to_string(elements_) + " elements",
-        elements_ * bytes_of(knobs().precision.reduce), reduce_lane(), "the gradients",
-        !in_bucket             ? "their own storage"
-        : all_reduces          ? ""
-        : reducing_.size() > 1 ? "the interleaved copy of the bucket"
-                               : ""});
+        (all_reduces  ? "all_reduce"
+         : one_by_one ? "all_to_all within a node and across nodes, in 4 bits, or else reduce_scatter: one by one,"
+                      : "reduce_scatter") +
+            (" of " + std::to_string(reducing_.size())) + " gradients, " + std::to_string(elements_) + " elements",
+        elements_ * bytes_of(knobs().precision.reduce) / (one_by_one ? 4 : 1), reduce_lane(), "the gradients",
+        !in_bucket                  ? "their own storage"
+        : all_reduces || one_by_one ? ""
+        : reducing_.size() > 1      ? "the interleaved copy of the bucket"
+                                    : ""});
+  pieces_.sort(reducing_);
   if (all_reduces) reduce_bucket();
-  else scatter_gradients();
+  else if (one_by_one) average_one_by_one();
+  else scatter_gradients(reducing_);
   if (mesh_.replicas.size > 1 && micro_batch().last) sum_over_replicas();
+  ongoing_reductions_.push_back(device().record(reduce_lane()));
   reducing_.clear();
   elements_ = 0;
   filled_ = none;
@@ -53,32 +60,33 @@ void DeepSpeedStage3::reduce_bucket() {
   const Tensor sum = bucket_.slice(none, filled_);
   scale(lane, sum, 1.0 / shards().size);
   fabric().all_reduce(lane, shards(), sum);
-  for (const int p : reducing_) keep(p, bucket_.slice(states_[p].in_bucket + own_cut(p), own_piece(p)));
+  for (const int p : reducing_) keep(p, bucket_.slice(states_[p].in_bucket + pieces_.own_cut(p), pieces_.own_piece(p)));
 }
 
 /// Rank by rank and parameter by parameter within a rank: a copy, but for a single parameter that N divides.
-void DeepSpeedStage3::scatter_gradients() {
-  sort_by_place(reducing_);
+void DeepSpeedStage3::scatter_gradients(const std::vector<int>& together) {
   const Lane lane = reduce_lane();
   const Dtype type = knobs().precision.reduce;
-  const Borders borders = borders_of(reducing_, shards());
+  const Borders borders = pieces_.borders_of(together, shards());
   const std::vector<Dim>& at = *borders;
-  const int first = reducing_.front();
-  const bool copies = reducing_.size() > 1 || at.back() != parameters()[first].count() || states_[first].grad.dtype() != type;
+  const int first = together.front();
+  const bool copies = together.size() > 1 || at.back() != parameters()[first].count() || states_[first].grad.dtype() != type;
   Tensor flat = states_[first].grad.slice(none, parameters()[first].count());
   if (copies) {
     flat = alloc(lane, Band::bucket, at.back(), type);
     std::vector<Chunk> of_bucket;
     std::vector<Dim> next(at.begin(), at.end() - 1);
     bool joins = false;
-    for (const int p : reducing_) {
+    for (const int p : together) {
       const State& s = states_[p];
-      std::vector<Chunk> own, &chunks = s.bucketed ? of_bucket : own;
+      const bool alone = !s.bucketed || together.size() == 1;
+      std::vector<Chunk> own, &chunks = alone ? own : of_bucket;
       for (int r = 0; r < shards().size; ++r) {
-        chunks.push_back({(s.bucketed ? s.in_bucket : none) + cut(p, shards(), r), next[std::size_t(r)], piece(p, shards(), r)});
-        next[std::size_t(r)] = next[std::size_t(r)] + padded(p, shards(), r);
+        chunks.push_back(
+            {(alone ? none : s.in_bucket) + pieces_.cut(p, shards(), r), next[std::size_t(r)], pieces_.piece(p, shards(), r)});
+        next[std::size_t(r)] = next[std::size_t(r)] + pieces_.padded(p, shards(), r);
       }
-      if (s.bucketed) continue;
+      if (!alone) continue;
       device().launch(lane, ChunkCopy{flat, s.grad.slice(none, parameters()[p].count()), shared(own), true, 1, joins});
       joins = true;
     }
@@ -88,19 +96,40 @@ void DeepSpeedStage3::scatter_gradients() {
   const auto me = std::size_t(shards().me);
   Dim mine = at[me];
   fabric().reduce_scatter(lane, shards(), flat, flat.slice(mine, at[me + 1] - mine), Payload::data, borders);
-  for (const int p : reducing_) {
-    keep(p, flat.slice(mine, own_piece(p)));
-    mine = mine + own_padded(p);
+  for (const int p : together) {
+    keep(p, flat.slice(mine, pieces_.own_piece(p)));
+    mine = mine + pieces_.own_padded(p);
   }
   if (copies) device().free(lane, flat);
-  for (const int p : reducing_)
+  for (const int p : together)
     if (!states_[p].bucketed) device().free(lane, states_[p].grad);
+}
+
+/// zero_quantized_gradients.
+void DeepSpeedStage3::average_one_by_one() {
+  const Lane lane = reduce_lane();
+  for (const int p : reducing_) {
+    const Parameter& parameter = parameters()[p];
+    if (!quantized_gradients_->takes(parameter.rows, parameter.cols)) {
+      label(Verb::reduce_scatter, p);
+      scatter_gradients({p});
+      continue;
+    }
+    label(Verb::all_to_all, p);
+    std::vector<Dim> cuts;
+    for (int r = 0; r <= shards().size; ++r) cuts.push_back(pieces_.cut(p, shards(), r));
+    const State& s = states_[p];
+    const Tensor gradient = s.grad.matrix(none, parameter.rows, parameter.cols);
+    const Held mean(device(), lane, quantized_gradients_->mean(lane, parameter.name, gradient, cuts));
+    keep(p, *mean);
+    if (!s.bucketed) device().free(lane, s.grad);
+  }
 }
 
 void DeepSpeedStage3::keep(int p, Tensor piece) {
   if (piece.count().charged() == 0) return;
   const Lane lane = reduce_lane();
-  const Tensor kept = grads_.slice(states_[p].at, piece.count());
+  const Tensor kept = grads_.slice(pieces_.at(p), piece.count());
   if (micro_batch().first) device().launch(lane, Copy{piece, kept});
   else device().launch(lane, Add{piece, kept});
 }
@@ -109,12 +138,11 @@ void DeepSpeedStage3::keep(int p, Tensor piece) {
 void DeepSpeedStage3::sum_over_replicas() {
   const Lane lane = reduce_lane();
   label(Verb::all_reduce, reducing_.front());
-  sort_by_place(reducing_);
   for (const int p : reducing_) scale(lane, own_shard(grads_, p), 1.0 / mesh_.replicas.size);
   for (std::size_t i = 0, end = 0; i < reducing_.size(); i = end) {
     Dim count;
-    const auto at = [&](std::size_t j) { return states_[reducing_[j]].at; };
-    for (end = i; end < reducing_.size() && at(end) == at(i) + count; ++end) count = count + own_padded(reducing_[end]);
+    const auto at = [&](std::size_t j) { return pieces_.at(reducing_[j]); };
+    for (end = i; end < reducing_.size() && at(end) == at(i) + count; ++end) count = count + pieces_.own_padded(reducing_[end]);
     fabric().all_reduce(lane, mesh_.replicas, grads_.slice(at(i), count));
   }
   tell({"its bucket is scattered", "all_reduce over the replicas", elements_ / shards().size * bytes_of(grads_.dtype()), lane, "",
@@ -196,7 +224,7 @@ void DeepSpeedStage3::gather_persistent() {
     State& s = states_[p];
     coordinator_->persist(p);
     label(Verb::all_gather, p);
-    borders.push_back(borders_of({p}, shards()));
+    borders.push_back(pieces_.borders_of({p}, shards()));
     sent.push_back(shard_to_send(Lane::compute, p));
     s.full = shards().size == 1 ? sent.back() : alloc(Lane::compute, Band::gathered, borders.back()->back(), params_.dtype());
     bytes += s.full.bytes();
@@ -218,10 +246,10 @@ void DeepSpeedStage3::append_theta(std::vector<ThetaPiece>& pieces) {
   pieces.reserve(order_.size());  // downloads write where the pieces are
   for (const int p : order_) {
     const SubGroup& group = sub_groups_[std::size_t(states_[p].group)];
-    const Dim count = own_piece(p);
+    const Dim count = pieces_.own_piece(p);
     if (count.charged() == 0) continue;
-    pieces.push_back({p, own_cut(p), count, {}});
-    device().download(Lane::compute, group.master.slice(states_[p].at - group.at, count), pieces.back().values);
+    pieces.push_back({p, pieces_.own_cut(p), count, {}});
+    device().download(Lane::compute, group.master.slice(pieces_.at(p) - group.at, count), pieces.back().values);
   }
 }
 

@@ -69,6 +69,7 @@ const char* op_name(std::size_t index) {
                                    "chunk_copy",
                                    "quantize",
                                    "dequantize",
+                                   "sum_quantized",
                                    "add",
                                    "fill",
                                    "sum_squares",

@@ -96,10 +96,13 @@ inline Chunks shared(std::vector<Chunk> chunks) { return std::make_shared<const 
 /// (PyTorch: split_with_sizes_copy, _chunk_cat.)
 struct ChunkCopy { Tensor flat, whole; Chunks chunks; bool scatters; double factor; bool joins; };
 /// q (int8) = x / scale, rounded to -128 ... 127; scale (fp32) = largest |x| / 128 of each of the groups of neighbours, all of one
-/// size, that x is cut into. scales is charged one number per group; of real numbers it has one per element, its group's.
-struct Quantize { Tensor x, q, scales; };
+/// size, that x is cut into. scales is charged one number per group; of real numbers it has one per element, its group's. With 4
+/// bits it is 8 in place of 128, and q is charged a byte for two. Joins as Copy does.
+struct Quantize { Tensor x, q, scales; int bits = 8; bool joins = false; };
 /// x = scale q.
 struct Dequantize { Tensor q, scales, x; };
+/// The sum of `parts` equal parts of scale q, quantized again into groups of sum_q.
+struct SumQuantized { Tensor q, scales, sum_q, sum_scales; int parts, bits; };
 /// y += x.
 struct Add { Tensor x, y; };
 /// x = value.
@@ -120,7 +123,7 @@ using Op = std::variant<Matmul, BatchedMatmul, AddBias, SumRows, Embed, EmbedBac
                         AttentionBackward, SplitHeads, SplitHeadsBackward, MergeHeads, CausalMask, MaskedSoftmax, SoftmaxBackward,
                         Tanh, TanhBackward, Gelu, GeluBackward, Silu, SiluBackward, SwiGlu, SwiGluBackward, Scale, Cube,
                         CubeBackward, Multiply, MseLoss, CrossEntropy, LogSoftmax, NllLoss, LogSoftmaxBackward, Copy,
-                        ChunkCopy, Quantize, Dequantize, Add, Fill, SumSquares, ClipFactor, Adam>;
+                        ChunkCopy, Quantize, Dequantize, SumQuantized, Add, Fill, SumSquares, ClipFactor, Adam>;
 // clang-format on
 const char* name_of(const Op&);
 const char* op_name(std::size_t index);  ///< by position in Op

@@ -41,7 +41,7 @@ struct Knobs {
   bool decays_matrices_only = false;  ///< weight decay spares vectors: biases, norms
   LrSchedule schedule;
   LossScale loss_scale;
-  int shards = 0;              ///< ranks that share one copy, for schemes that replicate their shards; 0: all
+  int shards = 0;  ///< ranks that share one copy, for schemes that replicate their shards, or a node, for DeepSpeed's qgZ; 0: all
   Edge omitted = Edge::count;  ///< for tests: an event edge that is left out
 };
 

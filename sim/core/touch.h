@@ -62,6 +62,7 @@ template <class F> void touch(const ChunkCopy& o, F f) {
 }
 template <class F> void touch(const Quantize& o, F f) { reads(f, o.x); writes(f, o.q, o.scales); }
 template <class F> void touch(const Dequantize& o, F f) { reads(f, o.q, o.scales); writes(f, o.x); }
+template <class F> void touch(const SumQuantized& o, F f) { reads(f, o.q, o.scales); writes(f, o.sum_q, o.sum_scales); }
 template <class F> void touch(const Add& o, F f) { reads(f, o.x); changes(f, o.y); }
 template <class F> void touch(const Fill& o, F f) { writes(f, o.x); }
 template <class F> void touch(const SumSquares& o, F f) { reads(f, o.x); changes(f, o.out); }

@@ -148,8 +148,9 @@ Work work(const Gpu&, const Copy& o) { return moved(all(o.from, o.to), o.joins);
 Work work(const Gpu&, const ChunkCopy& o) {
   return moved(bytes(o.whole) + count(o.whole) * double(bytes_of(o.flat.dtype())), o.joins);
 }
-Work work(const Gpu&, const Quantize& o) { return {0, all(o.x, o.q, o.scales)}; }
+Work work(const Gpu&, const Quantize& o) { return moved(all(o.x, o.q, o.scales), o.joins); }
 Work work(const Gpu&, const Dequantize& o) { return {0, all(o.q, o.scales, o.x)}; }
+Work work(const Gpu&, const SumQuantized& o) { return {0, all(o.q, o.scales, o.sum_q, o.sum_scales)}; }
 Work work(const Gpu& gpu, const Add& o) {  // of matrices: a residual; of vectors: gradients
   return elementwise(o.y.rows.charged() > 1 ? gpu.residual_bytes : 0, 1, o.y, all(o.x, o.y, o.y));
 }

@@ -22,7 +22,8 @@ template <class Scalar> struct Elementwise {
   static void host(const SwiGlu&); static void host(const SwiGluBackward&); static void host(const Scale&);
   static void host(const Cube&); static void host(const CubeBackward&); static void host(const Multiply&);
   static void host(const Copy&); static void host(const ChunkCopy&); static void host(const Quantize&);
-  static void host(const Dequantize&); static void host(const Add&); static void host(const Fill&);
+  static void host(const Dequantize&); static void host(const SumQuantized&); static void host(const Add&);
+  static void host(const Fill&);
 };
 template <class Scalar> struct Rows {
   static void host(const AddBias&); static void host(const SumRows&); static void host(const Embed&);

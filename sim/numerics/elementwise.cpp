@@ -1,6 +1,7 @@
 // Host arithmetic element by element.
 #include <algorithm>
 #include <cmath>
+#include <vector>
 
 #include "numerics/arithmetic.h"
 #include "numerics/elementary.h"
@@ -114,24 +115,40 @@ void Elementwise<Scalar>::host(const ChunkCopy& o) {
   }
 }
 
+/// x into q and scales, in as many groups as scales is charged for.
 template <class Scalar>
-void Elementwise<Scalar>::host(const Quantize& o) {
-  const Scalar* x = data<Scalar>(o.x);
-  Scalar *q = data<Scalar>(o.q), *scales = data<Scalar>(o.scales);
-  const std::int64_t n = size(o.x), groups = o.scales.count().charged();
+void quantize(const Scalar* x, std::int64_t n, int bits, const Tensor& into, const Tensor& their_scales) {
+  Scalar *q = data<Scalar>(into), *scales = data<Scalar>(their_scales);
+  const std::int64_t groups = their_scales.count().charged();
+  const auto most = Scalar(1 << (bits - 1));
   for (std::int64_t group = 0; group < groups; ++group) {
     const std::int64_t begin = n * group / groups, end = n * (group + 1) / groups;
     Scalar largest = 0;
     for (std::int64_t i = begin; i < end; ++i) largest = std::max(largest, std::abs(x[i]));
-    const Scalar scale = largest > 0 ? largest / 128 : 1;
+    const Scalar scale = largest > 0 ? largest / most : 1;
     std::fill(scales + begin, scales + end, scale);
-    for (std::int64_t i = begin; i < end; ++i) q[i] = std::clamp(std::nearbyint(x[i] / scale), Scalar(-128), Scalar(127));
+    for (std::int64_t i = begin; i < end; ++i) q[i] = std::clamp(std::nearbyint(x[i] / scale), -most, most - 1);
   }
+}
+
+template <class Scalar>
+void Elementwise<Scalar>::host(const Quantize& o) {
+  quantize(data<Scalar>(o.x), size(o.x), o.bits, o.q, o.scales);
 }
 
 template <class Scalar>
 void Elementwise<Scalar>::host(const Dequantize& o) {
   store<Scalar>(o.x, [q = data<Scalar>(o.q), scales = data<Scalar>(o.scales)](std::int64_t i) { return scales[i] * q[i]; });
+}
+
+template <class Scalar>
+void Elementwise<Scalar>::host(const SumQuantized& o) {
+  const Scalar *q = data<Scalar>(o.q), *scales = data<Scalar>(o.scales);
+  const std::int64_t n = size(o.sum_q);
+  std::vector<Scalar> sum(std::size_t(n), 0);
+  for (int part = 0; part < o.parts; ++part)
+    for (std::int64_t i = 0; i < n; ++i) sum[std::size_t(i)] += scales[part * n + i] * q[part * n + i];
+  quantize(sum.data(), n, o.bits, o.sum_q, o.sum_scales);
 }
 
 template <class Scalar>

@@ -175,6 +175,17 @@ TEST_CASE("quantizing reads the numbers once and writes a byte each and four per
   CHECK(cost::seconds(gpu, Dequantize{q, scales, x}) == Approx(1e-6 + 24008 / 1e12));
 }
 
+TEST_CASE("numbers of 4 bits are half a byte, and summing them reads all parts and writes one") {
+  Tensors t;
+  Gpu gpu = round_gpu();
+  gpu.kernel_seconds = 1e-6;
+  const Tensor x = t(1, 8000), q = t(1, 4000, Dtype::int8), scales = t(1, 4, Dtype::fp32);
+  const Tensor sum = t(1, 1000, Dtype::int8), sum_scales = t(1, 1, Dtype::fp32);
+  CHECK(cost::seconds(gpu, Quantize{x, q, scales, 4}) == Approx(1e-6 + 20016 / 1e12));
+  CHECK(cost::seconds(gpu, Quantize{x, q, scales, 4, true}) == Approx(20016 / 1e12));
+  CHECK(cost::seconds(gpu, SumQuantized{q, scales, sum, sum_scales, 4, 4}) == Approx(1e-6 + 5020 / 1e12));
+}
+
 TEST_CASE("sums of gradients are no residuals: a stack does not change them") {
   Tensors t;
   Gpu gpu = round_gpu();

@@ -98,6 +98,8 @@ std::vector<Op> all_ops(Workbench& b, std::int64_t n, Dtype type) {
   const Tensor scales = b.vector(n);
   ops.push_back(Quantize{some(), bytes, scales.slice(dim(0), Dim((n + 7) / 8, n))});
   ops.push_back(Dequantize{bytes, scales, some()});
+  const Tensor twice = b.vector(2 * n, Dtype::int8), twice_scales = b.vector(2 * n);
+  ops.push_back(SumQuantized{twice, twice_scales, bytes, scales.slice(dim(0), Dim((n + 7) / 8, n)), 2, 4});
   ops.push_back(Add{b.vector(n, type), b.vector(n, type)});
   ops.push_back(Fill{b.vector(n, type), 0.3f});
   ops.push_back(SumSquares{b.vector(n, type), b.vector(1)});

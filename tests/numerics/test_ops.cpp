@@ -175,6 +175,21 @@ TEST_CASE(
   CHECK(bench.margins_untouched());
 }
 
+TEST_CASE("numbers of 4 bits are -8 to 7 of a group's scale, and parts are summed before they are quantized again") {
+  Workbench bench(4);
+  const Tensor x = bench.vector({8, -4, 1, 0.4f, -16, 5, 2.9f, 0}, Dtype::fp32);
+  const Tensor q = bench.vector(8, Dtype::int8), scales = bench.vector(8);
+  numerics::run(Quantize{x, q, scales.slice(dim(0), Dim(2, 8)), 4});
+  CHECK(values(q) == std::vector<float>{7, -4, 1, 0, -8, 2, 1, 0});
+  CHECK(values(scales) == std::vector<float>{1, 1, 1, 1, 2, 2, 2, 2});
+  // 7 - 16, -4 + 4, 1 + 2, 0: the largest is 9, a scale 9 / 8.
+  const Tensor sum = bench.vector(4, Dtype::int8), sum_scales = bench.vector(4);
+  numerics::run(SumQuantized{q, scales, sum, sum_scales.slice(dim(0), Dim(1, 4)), 2, 4});
+  CHECK(values(sum) == std::vector<float>{-8, 0, 3, 0});
+  CHECK(values(sum_scales) == std::vector<float>(4, 9 / 8.f));
+  CHECK(bench.margins_untouched());
+}
+
 TEST_CASE("a sum of two vectors and a fill are rounded to the type") {
   for_all([](Dtype type, std::int64_t n) {
     Workbench bench(6);

@@ -239,6 +239,47 @@ TEST_CASE("what stage 3 leaves out is found by the hazard checker: each wait in 
   finds({}, {Edge::parameters_before_use});  // all of the small model persists: no later gather waits for its own
 }
 
+TEST_CASE("with a fourth stream parameters are copied out beside compute, and compute that does not wait for them is found") {
+  Scenario s = gpt2_large();
+  const SchemeResult plain = run(s, Words{});
+  s.knobs.streams = 4;
+  const SchemeResult beside = run(s, Words{});
+  const auto copies_on = [](const SchemeResult& result, Lane lane) {
+    return std::count_if(result.ranks[0].spans.begin(), result.ranks[0].spans.end(), [&](const Span& span) {
+      return span.lane == lane && span.op != Span::collective && span.verb == Verb::all_gather;
+    });
+  };
+  CHECK(copies_on(beside, Lane::copy) == copies_on(plain, Lane::compute));
+  CHECK(copies_on(beside, Lane::copy) > 400);
+  CHECK(copies_on(plain, Lane::copy) == 0);
+  CHECK(beside.ranks[0].traffic_bytes == plain.ranks[0].traffic_bytes);
+
+  Scenario thin = small_transformer();
+  thin.knobs.streams = 3;
+  const SchemeResult three = run(thin, tight);
+  thin.knobs.streams = 4;
+  CHECK(run(thin, tight).theta == three.theta);
+  thin.backend = "threads";
+  CHECK(run(thin, tight).theta == three.theta);
+  thin.backend = "simgrid", thin.numerics = Numerics::off, thin.knobs.step_barrier = false;
+  for (const Edge edge : {Edge::gather_before_use, Edge::parameters_before_use}) {
+    thin.knobs.omitted = edge;
+    CHECK_THROWS_AS(run(thin, with(tight, {{"stage3_param_persistence_threshold", "0"}})), IllegalStep);
+  }
+}
+
+TEST_CASE("on a slow network the host waits for all but the last two reductions, so that few gradients wait beside their bucket") {
+  static const PlatformFile slow{IdealGpus{.bandwidth = 2e9}};
+  Scenario s = gpt2_large();
+  s.platform = slow.path();
+  const std::int64_t bucket = 2 * 50'000'000, table = 2 * 50304 * 1280;
+  const SchemeResult result = run(s, {{"reduce_bucket_size", "5e7"}});
+  const std::int64_t waiting = most(result, Band::grad) - resident_of(result.ranks[0], Band::grad);
+  MESSAGE("gradients that wait: " << double(waiting) / double(bucket) << " buckets");
+  CHECK(waiting > 2 * bucket);
+  CHECK(waiting < 4 * bucket + 2 * table);  // two on their way, the one that waits, the one being made; and the tied table's halves
+}
+
 TEST_CASE("over 100 steps stage 3 stays with dp, and with two ranks, where there is one order of summation, bit for bit") {
   Scenario s = small_transformer();
   s.steps = 100;

@@ -188,7 +188,6 @@ TEST_CASE("options are DeepSpeed's: unknown ones and bad values are refused, tho
   CHECK(refusal(stage(0, {{"use_multi_rank_bucket_allreduce", "false"}})) == "accepted");
   CHECK(has(refusal(stage(2, {{"gradient_predivide_factor", "8"}})), "gradient_predivide_factor: DeepSpeed takes no other"));
   CHECK(has(refusal(stage(2, {{"prescale_gradients", "true"}})), "prescale_gradients: DeepSpeed does not take it"));
-  CHECK(has(refusal(stage(2, {{"zero_quantized_gradients", "true"}})), "not modelled"));
 }
 
 TEST_CASE("types that DeepSpeed does not combine are refused with the remedy") {

@@ -312,7 +312,6 @@ TEST_CASE("ZeRO++ and MiCS options that contradict each other or the world are r
            {with(hpz(3), {{"offload_optimizer", "cpu"}, {"offload_param", "cpu"}}),
             "beside hpZ and quantized weights not modelled"},
            {with(mics(3), {{"zero_quantized_weights", "true"}}), "in its own way"},
-           {{{"zero_quantized_gradients", "true"}}, "4-bit gradients (ZeRO++'s qgZ) are not modelled"},
            {with(mics(3), {{"mics_hierarchical_params_gather", "true"}}), "two hops are not modelled"},
            {with(mics(3), {{"stage3_use_all_reduce_for_fetch_params", "true"}}), "in its own way"}}) {
     INFO(what);

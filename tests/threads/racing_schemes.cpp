@@ -1,7 +1,8 @@
 // A training run whose base class leaves out one event edge, with the hazard checker off: ThreadSanitizer has to report it.
 //
-// racing_schemes SCHEME EDGE [OPTION VALUE]..., where EDGE `none` leaves out nothing
+// racing_schemes SCHEME EDGE [OPTION VALUE]..., where EDGE `none` leaves out nothing, and `shards` is an option of the mesh
 #include <cstdio>
+#include <cstdlib>
 #include <cstring>
 #include <exception>
 
@@ -25,7 +26,10 @@ int main(int count, char** words) {
     if (count < 3 || std::strcmp(named.name, words[2]) != 0) continue;
     Job job;
     job.scheme = words[1], job.world = 2;
-    for (int i = 3; i + 1 < count; i += 2) job.options.emplace_back(words[i], words[i + 1]);
+    job.gpt2 = job.scheme == "llmc_zero1";  // which trains nothing else
+    for (int i = 3; i + 1 < count; i += 2)
+      if (std::strcmp(words[i], "shards") == 0) job.knobs.shards = std::atoi(words[i + 1]);
+      else job.options.emplace_back(words[i], words[i + 1]);
     job.knobs.streams = 3;
     job.knobs.step_barrier = false;
     job.knobs.omitted = named.edge;

@@ -1,4 +1,4 @@
-// Training a small multi-layer perceptron with a built-in scheme on the threads backend, for the tests of this folder.
+// Training a small model with a built-in scheme on the threads backend, for the tests of this folder.
 #pragma once
 #include <cstdint>
 #include <string>
@@ -17,6 +17,7 @@ struct Job {
   std::vector<std::pair<std::string, std::string>> options;  ///< of the scheme, by name
   int world = 1;
   int steps = 3;
+  bool gpt2 = false;  ///< a GPT-2 in place of the perceptron
   Knobs knobs;
   BackendSettings backend;
 };
@@ -33,7 +34,8 @@ struct Trained {
   std::int64_t padded() const;
 };
 
-/// Widths 6, 10, 10, 3: 213 parameters, which no world above 1 divides except 3.
+/// Widths 6, 10, 10, 3: 213 parameters, which no world above 1 divides except 3. Or a GPT-2 of two blocks, all of whose tensors are
+/// even.
 Trained train(const Job&);
 
 }  // namespace shardsim::threads_tests
