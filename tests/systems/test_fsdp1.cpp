@@ -153,12 +153,10 @@ TEST_CASE("fsdp1 sends what its strategy says, to the byte, on every rank, for e
             std::int64_t elements = 0;
             for (const std::int64_t unit : units) {
               const std::int64_t pass = rounded_up(unit, world) / world * (world - 1);
-              // An all-reduce is not padded: its chunks differ by an element, and each rank keeps two of them back.
-              const auto chunk = [&](int c) { return (c % world + 1) * unit / world - c % world * unit / world; };
               if (strategy == "FULL_SHARD") elements += micro_batches * (unit == thin_root ? 1 : 2) * pass + synced * pass;
               // Under no_sync parameters that forward keeps are kept from micro-batch to micro-batch.
               if (strategy == "SHARD_GRAD_OP") elements += (no_sync ? 1 : micro_batches) * pass + synced * pass;
-              if (strategy == "NO_SHARD") elements += synced * (2 * unit - chunk(me) - chunk(me + 1));
+              if (strategy == "NO_SHARD") elements += synced * sent_in_all_reduce(unit, world, me);  // not padded
             }
             CHECK(result.ranks[std::size_t(me)].traffic_bytes == s.steps * 4 * elements * (world > 1));
             most_sent = me == 0 ? elements : std::max(most_sent, elements),
@@ -186,9 +184,8 @@ TEST_CASE("HYBRID_SHARD gathers and scatters within a replica, and all-reduces a
         std::int64_t elements = 0;
         for (const std::int64_t unit : {thin_block, thin_block, thin_root}) {
           const std::int64_t shard = rounded_up(unit, shards) / shards;
-          const auto chunk = [&](int c) { return (c % replicas + 1) * shard / replicas - c % replicas * shard / replicas; };
           elements += (unit == thin_root || zero2 ? 2 : 3) * shard * (shards - 1);
-          elements += 2 * shard - chunk(me / shards) - chunk(me / shards + 1);
+          elements += sent_in_all_reduce(shard, replicas, me / shards);
         }
         CHECK(result.ranks[std::size_t(me)].traffic_bytes == s.steps * 4 * elements);
       }

@@ -11,14 +11,7 @@ namespace {
 
 SchemeResult train(const Scenario& s, const Words& words = {}) { return test::train(s, "fsdp1", words); }
 
-std::string refusal(const Scenario& s, const Words& words) {
-  try {
-    train(s, words);
-  } catch (const std::exception& error) {
-    return error.what();
-  }
-  return {};
-}
+std::string refusal(const Scenario& s, const Words& words) { return error_of(s, "fsdp1", words); }
 
 Scenario in_bf16() {
   Scenario s = thin_gpt2();
@@ -72,17 +65,7 @@ TEST_CASE("fsdp1 with micro-batches, clipping, meshes and every strategy follows
              {3, 0, {{"auto_wrap_policy", "None"}}}}) {
       Scenario s = thin_gpt2(tied);
       s.world = world, s.knobs.shards = shards, s.knobs.accumulation = 3, s.knobs.clip = 0.5f, s.steps = 5;
-      const SchemeResult of_dp = test::run(s, "dp");
-      for (const int streams : {1, 2, 3}) {
-        s.knobs.streams = streams;
-        s.backend = "simgrid";
-        const SchemeResult ours = train(s, words);
-        CAPTURE(ours.scheme);
-        CAPTURE(streams);
-        CHECK(worst_difference(ours.ranks[0].losses, of_dp.ranks[0].losses) < 1e-5);
-        s.backend = "threads";
-        CHECK(hash_of(train(s, words).theta) == hash_of(ours.theta));
-      }
+      check_follows_dp(s, "fsdp1", words, {1, 2, 3});
     }
 }
 
@@ -168,20 +151,15 @@ TEST_CASE("fsdp1 in full, as a twin and without numerics takes the same seconds 
 }
 
 TEST_CASE("fsdp1 without one of its waits is told which") {
-  const std::pair<Edge, const char*> omissions[] = {
-      {Edge::update_before_gather, "the gather stream has to wait for an event recorded on the compute stream"},
-      {Edge::gather_before_use, "the compute stream has to wait for an event recorded on the gather stream"},
-      {Edge::gradient_before_reduction, "the reduce stream has to wait for an event recorded on the compute stream"},
-      {Edge::reduction_before_update, "the compute stream has to wait for an event recorded on the reduce stream"}};
-  for (const auto& [edge, words] : omissions)
-    for (const char* backend : {"simgrid", "threads"})
-      for (const char* strategy : {"FULL_SHARD", "SHARD_GRAD_OP", "HYBRID_SHARD"}) {
-        Scenario s = thin_gpt2();
-        s.world = 4, s.knobs.shards = 2, s.knobs.step_barrier = false, s.backend = backend, s.knobs.omitted = edge;
-        const std::string message = refusal(s, {{"sharding_strategy", strategy}});
-        INFO(strategy << ", edge " << int(edge) << ": " << message);
-        CHECK(message.find(words) != std::string::npos);
-      }
+  for (const char* strategy : {"FULL_SHARD", "SHARD_GRAD_OP", "HYBRID_SHARD"}) {
+    Scenario s = thin_gpt2();
+    s.world = 4, s.knobs.shards = 2, s.knobs.step_barrier = false;
+    check_missing_waits_are_named(s, "fsdp1", {{"sharding_strategy", strategy}},
+                                  {{Edge::update_before_gather, Lane::gather, Lane::compute},
+                                   {Edge::gather_before_use, Lane::compute, Lane::gather},
+                                   {Edge::gradient_before_reduction, Lane::reduce, Lane::compute},
+                                   {Edge::reduction_before_update, Lane::compute, Lane::reduce}});
+  }
 }
 
 TEST_CASE("fsdp1 refuses options that it does not have, values that they do not take, and what contradicts") {

@@ -20,14 +20,7 @@ SchemeChoice fsdp2(const Words& words) {
 
 SchemeResult train(const Scenario& s, const Words& words = {}) { return test::train(s, "fsdp2", words); }
 
-std::string refusal(const Scenario& s, const Words& words) {
-  try {
-    train(s, words);
-  } catch (const std::exception& error) {
-    return error.what();
-  }
-  return {};
-}
+std::string refusal(const Scenario& s, const Words& words) { return error_of(s, "fsdp2", words); }
 
 Scenario reduced_in_fp32() {
   Scenario s = gpt2_large();
@@ -175,17 +168,7 @@ TEST_CASE("fsdp2 with micro-batches, clipping, meshes and every way to reshard f
              {3, 1, {{"set_requires_gradient_sync", "false"}}}}) {
       Scenario s = small_transformer(tied);
       s.world = world, s.knobs.shards = shards, s.knobs.accumulation = 3, s.knobs.clip = 0.5f, s.steps = 5;
-      const SchemeResult of_dp = test::run(s, "dp");
-      for (const int streams : {1, 2, 3, 4}) {
-        s.knobs.streams = streams;
-        s.backend = "simgrid";
-        const SchemeResult ours = train(s, words);
-        CAPTURE(ours.scheme);
-        CAPTURE(streams);
-        CHECK(worst_difference(ours.ranks[0].losses, of_dp.ranks[0].losses) < 1e-5);
-        s.backend = "threads";
-        CHECK(hash_of(train(s, words).theta) == hash_of(ours.theta));
-      }
+      check_follows_dp(s, "fsdp2", words, {1, 2, 3, 4});
     }
 }
 
@@ -244,22 +227,16 @@ TEST_CASE("with a stream of its own, fsdp2's copy-in of the next group runs besi
 }
 
 TEST_CASE("fsdp2 without one of its waits is told which") {
-  const std::pair<Edge, const char*> omissions[] = {
-      {Edge::update_before_gather, "the gather stream has to wait for an event recorded on the compute stream"},
-      {Edge::gather_before_use, "the compute stream has to wait for an event recorded on the gather stream"},
-      {Edge::release_before_gather, "the gather stream has to wait for an event recorded on the compute stream"},
-      {Edge::gradient_before_reduction, "the reduce stream has to wait for an event recorded on the compute stream"},
-      {Edge::reduction_before_backward, "the compute stream has to wait for an event recorded on the reduce stream"},
-      {Edge::reduction_before_update, "the compute stream has to wait for an event recorded on the reduce stream"}};
-  for (const auto& [edge, words] : omissions)
-    for (const char* backend : {"simgrid", "threads"}) {
-      Scenario s = small_transformer();
-      s.world = 4, s.knobs.shards = 2;  // an all-reduce comes behind the last reduce-scatter
-      s.knobs.step_barrier = false, s.backend = backend, s.knobs.omitted = edge;
-      const std::string message = refusal(s, {});
-      INFO("edge " << int(edge) << ": " << message);
-      CHECK(message.find(words) != std::string::npos);
-    }
+  Scenario s = small_transformer();
+  s.world = 4, s.knobs.shards = 2;  // an all-reduce comes behind the last reduce-scatter
+  s.knobs.step_barrier = false;
+  check_missing_waits_are_named(s, "fsdp2", {},
+                                {{Edge::update_before_gather, Lane::gather, Lane::compute},
+                                 {Edge::gather_before_use, Lane::compute, Lane::gather},
+                                 {Edge::release_before_gather, Lane::gather, Lane::compute},
+                                 {Edge::gradient_before_reduction, Lane::reduce, Lane::compute},
+                                 {Edge::reduction_before_backward, Lane::compute, Lane::reduce},
+                                 {Edge::reduction_before_update, Lane::compute, Lane::reduce}});
 }
 
 TEST_CASE("fsdp2 refuses options that it does not have and values that they do not take") {

@@ -13,14 +13,7 @@ namespace {
 
 SchemeResult train(const Scenario& s, const Words& words = {}) { return test::train(s, "llmc_zero1", words); }
 
-std::string refusal(const Scenario& s, const Words& words = {}) {
-  try {
-    train(s, words);
-  } catch (const std::exception& error) {
-    return error.what();
-  }
-  return {};
-}
+std::string refusal(const Scenario& s, const Words& words = {}) { return error_of(s, "llmc_zero1", words); }
 
 /// GPT-2 with 50304 tokens, 32 x 1024 tokens on each of four ranks.
 Scenario gpt2_124m() {
@@ -168,16 +161,10 @@ TEST_CASE("llm.c follows the losses of dp within 1e-5 over 100 steps, and on two
 }
 
 TEST_CASE("llm.c with micro-batches, clipping and recomputation follows dp, with the same bits on threads") {
+  Scenario s = even_gpt2();
+  s.knobs.accumulation = 3, s.knobs.clip = 0.5f, s.steps = 4;
   for (const Words& words : {Words{}, Words{{"zero_stage", "0"}}, Words{{"recompute", "2"}}})
-    for (const int streams : {1, 2, 3}) {
-      Scenario s = even_gpt2();
-      s.knobs.accumulation = 3, s.knobs.clip = 0.5f, s.steps = 4, s.knobs.streams = streams;
-      const SchemeResult dp = test::run(s, "dp"), ours = train(s, words);
-      CAPTURE(ours.scheme);
-      CHECK(worst_difference(ours.ranks[0].losses, dp.ranks[0].losses) < 1e-5);
-      s.backend = "threads";
-      CHECK(hash_of(train(s, words).theta) == hash_of(ours.theta));
-    }
+    check_follows_dp(s, "llmc_zero1", words, {1, 2, 3});
 }
 
 TEST_CASE("llm.c in bf16 differs from dp by its reduction in bf16, with an fp32 master and without") {
@@ -209,18 +196,13 @@ TEST_CASE("llm.c in full, as a twin and without numerics takes the same seconds 
 
 /// The first of them is missing in llm.c itself, where a cudaDeviceSynchronize stands on both sides, but none between.
 TEST_CASE("llm.c without one of its waits is told which") {
-  for (const auto& [edge, words] :
-       {std::pair{Edge::update_before_gather, "the reduce stream has to wait for an event recorded on the compute stream"},
-        {Edge::parameters_before_use, "the compute stream has to wait for an event recorded on the reduce stream"},
-        {Edge::gradient_before_reduction, "the reduce stream has to wait for an event recorded on the compute stream"},
-        {Edge::reduction_before_update, "the compute stream has to wait for an event recorded on the reduce stream"}})
-    for (const char* backend : {"simgrid", "threads"}) {
-      Scenario s = even_gpt2();
-      s.knobs.step_barrier = false, s.backend = backend, s.knobs.omitted = edge;
-      const std::string message = refusal(s);
-      INFO("edge " << int(edge) << ": " << message);
-      CHECK(message.find(words) != std::string::npos);
-    }
+  Scenario s = even_gpt2();
+  s.knobs.step_barrier = false;
+  check_missing_waits_are_named(s, "llmc_zero1", {},
+                                {{Edge::update_before_gather, Lane::reduce, Lane::compute},
+                                 {Edge::parameters_before_use, Lane::compute, Lane::reduce},
+                                 {Edge::gradient_before_reduction, Lane::reduce, Lane::compute},
+                                 {Edge::reduction_before_update, Lane::compute, Lane::reduce}});
 }
 
 TEST_CASE("llm.c refuses other models, worlds that do not divide, and options that it does not have") {

@@ -15,14 +15,7 @@ const Words plain{{"zero_stage", "0"}}, bucketed{{"zero_stage", "0"}, {"ddp_buck
 
 SchemeResult train(const Scenario& s, const Words& words = {}) { return test::train(s, "nanotron_zero1", words); }
 
-std::string refusal(const Scenario& s, const Words& words = {}) {
-  try {
-    train(s, words);
-  } catch (const std::exception& error) {
-    return error.what();
-  }
-  return {};
-}
+std::string refusal(const Scenario& s, const Words& words = {}) { return error_of(s, "nanotron_zero1", words); }
 
 }  // namespace
 
@@ -179,16 +172,9 @@ TEST_CASE("nanotron in full, as a twin and without numerics takes the same secon
 }
 
 TEST_CASE("nanotron without one of its waits is told which") {
-  for (const auto& [edge, words] :
-       {std::pair{Edge::gradient_before_reduction, "the reduce stream has to wait for an event recorded on the compute stream"},
-        {Edge::reduction_before_update, "the compute stream has to wait for an event recorded on the reduce stream"}})
-    for (const char* backend : {"simgrid", "threads"}) {
-      Scenario s = thin_gpt2();
-      s.backend = backend, s.knobs.omitted = edge;
-      const std::string message = refusal(s, bucketed);
-      INFO("edge " << int(edge) << ": " << message);
-      CHECK(message.find(words) != std::string::npos);
-    }
+  check_missing_waits_are_named(thin_gpt2(), "nanotron_zero1", bucketed,
+                                {{Edge::gradient_before_reduction, Lane::reduce, Lane::compute},
+                                 {Edge::reduction_before_update, Lane::compute, Lane::reduce}});
 }
 
 TEST_CASE("nanotron's newest version is refused as it refuses itself, and types that it does not combine") {
