@@ -2,7 +2,7 @@
 #include <doctest/doctest.h>
 
 #include "core/error.h"
-#include "systems/systems.h"
+#include "systems/checks.h"
 
 using namespace shardsim;
 using namespace shardsim::test;

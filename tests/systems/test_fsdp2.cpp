@@ -6,7 +6,7 @@
 
 #include "app/metrics.h"
 #include "core/error.h"
-#include "systems/systems.h"
+#include "systems/checks.h"
 
 using namespace shardsim;
 using namespace shardsim::test;

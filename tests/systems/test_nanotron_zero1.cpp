@@ -4,7 +4,7 @@
 #include <algorithm>
 
 #include "core/error.h"
-#include "systems/systems.h"
+#include "systems/checks.h"
 
 using namespace shardsim;
 using namespace shardsim::test;
