@@ -1,6 +1,4 @@
 // The comparison as text for a terminal, and as a page.
-#include <cmath>
-#include <cstdio>
 #include <nlohmann/json.hpp>
 
 #include "app/comparison.h"
@@ -19,11 +17,9 @@ std::string left(const std::string& text, std::size_t columns) {
   return text + std::string(text.size() < columns ? columns - text.size() : 1, ' ');
 }
 
-std::string change_text(const Json& change) {
-  if (!change.is_number() || std::isnan(change.get<double>())) return "";
-  char text[32];
-  std::snprintf(text, sizeof text, "%+.1f %%", 100 * change.get<double>());
-  return change == 0 ? "=" : text;
+/// `change` is a share of the first run's figure.
+std::string share_text(const Json& change) {
+  return change.is_number() ? change_text(1 + change.get<double>(), 1) : "";
 }
 
 std::string rows_text(const Json& scheme, const Json& runs) {
@@ -33,7 +29,7 @@ std::string rows_text(const Json& scheme, const Json& runs) {
   for (const Json& row : scheme["rows"]) {
     text += left("  " + row["figure"].get<std::string>(), 26);
     for (std::size_t i = 0; i < runs.size(); ++i)
-      text += right(row["values"][i], 15) + (i > 0 ? right(change_text(row["changes"][i]), 11) : "");
+      text += right(row["values"][i], 15) + (i > 0 ? right(share_text(row["changes"][i]), 11) : "");
     while (text.back() == ' ') text.pop_back();
     text += "\n";
     for (std::size_t i = 1; i < runs.size(); ++i)

@@ -4,14 +4,26 @@
 #include <cmath>
 #include <cstdio>
 
-#include "app/scenario_parts.h"
 
 namespace shardsim {
 namespace {
 
 using formats::Figures;
 
-double figure(const Figures& f, const std::string& key) {
+/// 12 digits: what the comparison tells apart, and 5us without its 16th digit.
+std::string short_text(double value) {
+  char text[32];
+  std::snprintf(text, sizeof text, "%.12g", value);
+  return text;
+}
+
+std::string place(const Scenario& scenario, int line) {
+  return line > 0 ? scenario.file.string() + ":" + std::to_string(line) : std::string("--set");
+}
+
+}  // namespace
+
+double figure_of(const Figures& f, const std::string& key) {
   if (key == "traffic") return f.traffic_units;
   if (key == "resident_bytes_per_param") return f.per_parameter(double(f.resident_bytes.max));
   if (key == "model_state_peak_bytes_per_param") return f.per_parameter(double(f.model_state_peak_bytes.max));
@@ -40,26 +52,13 @@ double figure(const Figures& f, const std::string& key) {
   return double(f.padding);
 }
 
-/// 12 digits: what the comparison tells apart, and 5us without its 16th digit.
-std::string short_text(double value) {
-  char text[32];
-  std::snprintf(text, sizeof text, "%.12g", value);
-  return text;
-}
-
-std::string place(const Scenario& scenario, int line) {
-  return line > 0 ? scenario.file.string() + ":" + std::to_string(line) : std::string("--set");
-}
-
-}  // namespace
-
 std::vector<std::string> missed_expectations(const Scenario& scenario, const std::vector<Figures>& all) {
   std::vector<std::string> misses;
   for (const Figures& figures : all) {
     const auto expected = scenario.expect.find(figures.scheme);
     if (expected == scenario.expect.end()) continue;
     for (const Expectation& e : expected->second) {
-      const double found = figure(figures, e.key);
+      const double found = figure_of(figures, e.key);
       // Ratios are rounded once or twice; anything beyond that is a difference.
       if (std::abs(found - e.value) <= std::abs(e.value) * (e.within > 0 ? e.within : 1e-12)) continue;
       const bool has_padding = figures.padding > 0 && (e.key == "traffic" || e.key.find("bytes") != std::string::npos);

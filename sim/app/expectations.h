@@ -8,6 +8,9 @@
 
 namespace shardsim {
 
+/// The figure of that name, one of figure_keys().
+double figure_of(const formats::Figures&, const std::string& key);
+
 /// One line per miss, "file:line: scheme.key: expected ..., found ..."; empty if all is as expected. Schemes that were not run are
 /// passed over.
 std::vector<std::string> missed_expectations(const Scenario&, const std::vector<formats::Figures>&);

@@ -37,8 +37,7 @@ Fields::Fields(const YamlNode& map, std::initializer_list<const char*> known, st
   for (const YamlNode& field : map.children) {
     if (std::find(names.begin(), names.end(), field.name) == names.end())
       refuse(field, "unknown key; known keys: " + joined(names));
-    const YamlNode* first = map.child(field.name);
-    if (first != &field) refuse(field, "is given twice, first in line " + std::to_string(first->line) + "; remove one");
+    refuse_if_repeated(map, field);
   }
 }
 
@@ -124,6 +123,12 @@ bool switch_of(const YamlNode& node) {
   if (text == "on" || text == "true") return true;
   if (text == "off" || text == "false") return false;
   refuse(node, "unknown value " + quoted(text) + "; known values: on, off");
+}
+
+void refuse_if_repeated(const YamlNode& map, const YamlNode& field) {
+  const YamlNode* first = map.child(field.name);
+  if (first == &field) return;
+  refuse(field, std::string("is given twice") + (first->line > 0 ? ", first in line " + std::to_string(first->line) : "") + "; remove one");
 }
 
 const std::vector<YamlNode>& list_of(const YamlNode& node, const char* example) {

@@ -54,6 +54,8 @@ std::optional<double> number_in(const std::string& text);
 std::size_t choice_of(const YamlNode&, const std::vector<std::string>& known);
 /// on or off (true and false are taken too).
 bool switch_of(const YamlNode&);
+/// Refuses a key that stands in the map for the second time.
+void refuse_if_repeated(const YamlNode& map, const YamlNode& field);
 /// Refuses anything that is not a list.
 const std::vector<YamlNode>& list_of(const YamlNode&, const char* example);
 

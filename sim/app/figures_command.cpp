@@ -46,19 +46,21 @@ std::function<void()> add_figures_command(CLI::App& app) {
   const auto options = std::make_shared<Options>();
   command
       ->add_option("RUN", options->runs,
-                   "Folders that runs wrote (several make sweeps and scalings), or a file that validate --json printed")
+                   "Folders that runs wrote (several make scalings and sweeps) or that a sweep did, or a file that validate --json "
+                   "printed")
       ->required();
-  command->add_option("-o,--output", options->output, "Folder for the figures")->type_name("DIR")->required();
+  command->add_option("-o,--output", options->output, "Folder for the figures (default: figures/ and the first RUN's name)")->type_name("DIR");
   command->add_option("--format", options->formats, "svg (default), pdf, png; several with commas");
   command->add_option("--only", options->only, "Only these figures, by name, with commas");
   return [options] {
     for (const std::string& run : options->runs)
-      if (!fs::is_regular_file(run)) read_summary(run);
+      if (!fs::is_regular_file(run) && !fs::is_regular_file(fs::path(run) / "sweep.csv")) read_summary(run);
     // Debian's matplotlib belongs to Debian's Python; another one may come first in the path.
     const std::string python = fs::exists("/usr/bin/python3") ? "/usr/bin/python3" : "python3";
     std::vector<std::string> words = {python, "-B", script().string()};
     words.insert(words.end(), options->runs.begin(), options->runs.end());
-    words.insert(words.end(), {"-o", options->output, "--format", options->formats});
+    words.insert(words.end(), {"--format", options->formats});
+    if (!options->output.empty()) words.insert(words.end(), {"-o", options->output});
     if (!options->only.empty()) words.insert(words.end(), {"--only", options->only});
     become(python, words);
   };

@@ -5,6 +5,7 @@
 #include <cmath>
 #include <cstring>
 
+#include "app/expectations.h"
 #include "app/scenario_model.h"
 #include "core/formulas.h"
 #include "models/language.h"
@@ -173,6 +174,8 @@ formats::Figures measure(const Scenario& scenario, const SchemeResult& result) {
   if (f.step_seconds.max > 0) f.rows_per_second = rows / f.step_seconds.max;
   f.peak_flops = scenario.knobs.precision.param == Dtype::fp32 ? result.gpu.fp32_flops : result.gpu.bf16_flops;
   f.gpu = result.gpu.name, f.gpu_memory = result.gpu.memory_bytes;
+  if (const auto told = scenario.measured.find(result.scheme); told != scenario.measured.end())
+    for (const Expectation& each : told->second) f.measured.push_back({each.key, figure_of(f, each.key), each.value});
   return f;
 }
 

@@ -17,8 +17,7 @@ void refuse_unknown(const YamlNode& map, const std::vector<std::string>& known) 
   for (const YamlNode& field : map.children) {
     if (std::find(known.begin(), known.end(), field.name) == known.end())
       refuse(field, "unknown key; known keys: " + joined(known));
-    if (const YamlNode* first = map.child(field.name); first != &field)
-      refuse(field, "is given twice, first in line " + std::to_string(first->line) + "; remove one");
+    refuse_if_repeated(map, field);
   }
 }
 

@@ -59,7 +59,8 @@ struct Slice {
 
 /// A verb that moves data also computes here and there (a cast, a division): that is told apart.
 std::string name_of(const Slice& slice) {
-  const bool moves = slice.verb == "all_gather" || slice.verb == "reduce_scatter" || slice.verb == "all_reduce";
+  const bool moves = std::any_of(std::begin(collective_verbs), std::end(collective_verbs),
+                                 [&](Verb verb) { return slice.verb == shardsim::name_of(verb); });
   return slice.verb + (slice.payload == "control" ? " (control)" : slice.payload == "compute" && moves ? " (operations)" : "");
 }
 

@@ -162,7 +162,8 @@ formats::RunFacts facts_of(const Scenario& scenario, const std::vector<std::stri
           name_of(scenario.fabric),
           name_of(scenario.latency),
           scenario.defaults_used,
-          notes};
+          notes,
+          scenario.measured_source};
 }
 
 ResultsFolder::ResultsFolder(const fs::path& wanted) : wanted_(wanted) {

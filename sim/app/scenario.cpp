@@ -6,6 +6,7 @@
 
 #include "app/prices.h"
 #include "app/scenario_collectives.h"
+#include "app/scenario_figures.h"
 #include "app/scenario_memory.h"
 #include "app/scenario_model.h"
 #include "app/scenario_parts.h"
@@ -78,6 +79,7 @@ Scenario scenario_of(const fs::path& file, const YamlNode& tree, const Registry&
                      "hazards",
                      "record",
                      "expect",
+                     "measured",
                      "memory",
                      "prices",
                      "single_gpu_seconds",
@@ -121,7 +123,7 @@ Scenario scenario_of(const fs::path& file, const YamlNode& tree, const Registry&
   }
   read_record(root, scenario);
   if (const YamlNode* node = root.find("prices")) scenario.prices = read_prices(*node, scenario);
-  read_expectations(root, scenario, registry);
+  read_figures(root, scenario, registry);
   if (const YamlNode* node = root.find("sweep")) read_sweep_block(*node);
   return scenario;
 }

@@ -47,7 +47,8 @@ struct DataChoice {
   int successors = 4;          ///< of a token, in the language
 };
 
-/// What a scenario's `expect:` block states about one scheme's result; keys are those of the README.
+/// What a scenario's `expect:` block states about one scheme's result, or its `measured:` block about a real run of it; keys are
+/// those of the README.
 struct Expectation {
   std::string key;
   double value = 0;
@@ -88,7 +89,8 @@ struct Scenario {
   bool trace_per_rank = false;                             ///< a trace file per rank instead of one for all
   bool trace_gzip = false;                                 ///< compressed
   std::vector<std::string> simgrid_tracing;                ///< SimGrid's own "tracing/...:value", passed through
-  std::map<std::string, std::vector<Expectation>> expect;  ///< by label
+  std::map<std::string, std::vector<Expectation>> expect, measured;  ///< by label
+  std::string measured_source;                                       ///< who measured, and where it can be read
   bool expect_equal_theta = false;
   std::vector<std::string> defaults_used;  ///< "key: value", for the printout
   std::vector<std::string> notes;          ///< what a file that the scenario names has to say, for the printout

@@ -1,4 +1,4 @@
-// The parts of a scenario that have keys of their own: batch, units, budgets, expectations.
+// The parts of a scenario that have keys of their own: batch, units, budgets.
 #pragma once
 #include <filesystem>
 #include <string>
@@ -12,9 +12,6 @@ namespace shardsim {
 /// Fills precision, units, streams, budgets, accumulation, clip and Adam. `micro_batch` is set too: it stands in `batch`.
 void read_knobs(const Fields& root, Scenario&, std::vector<std::string>& defaults);
 
-/// Fills expect.
-void read_expectations(const Fields& root, Scenario&, const Registry&);
-
 /// The file that a scenario names: relative to the scenario file.
 std::filesystem::path beside_scenario(const Scenario&, const std::string& path);
 
@@ -23,8 +20,5 @@ std::filesystem::path platforms_folder();
 
 /// The names of the shipped platforms, sorted.
 std::vector<std::string> shipped_platforms();
-
-/// The keys that an expectation may have.
-const std::vector<std::string>& expectation_keys();
 
 }  // namespace shardsim

@@ -41,14 +41,6 @@ std::size_t index_of(const std::string& name) {
   return std::size_t(std::find_if(all.begin(), all.end(), [&](const SweepFigure& f) { return f.name == name; }) - all.begin());
 }
 
-std::string figure_text(std::size_t figure, double value) {
-  const std::string name = sweep_figures()[figure].name;
-  if (std::isnan(value)) return "-";
-  if (name.ends_with("_seconds")) return time_text(value);
-  if (name.find("bytes") != std::string::npos) return bytes_text(value);
-  return decimal_text(value);
-}
-
 using Lines = std::vector<std::vector<std::string>>;
 
 /// Columns as wide as their widest cell.
@@ -82,7 +74,7 @@ std::string rows_text(const SweepPlan& plan, const std::vector<const Row*>& rows
     for (std::size_t k = 0; k < keys.size(); ++k)
       if (keys[k] != "schemes") line.push_back(cells[k]);
     line.push_back(row->run->scheme);
-    for (const std::size_t figure : figures) line.push_back(figure_text(figure, row->figures[figure]));
+    for (const std::size_t figure : figures) line.push_back(figure_text(sweep_figures()[figure].name, row->figures[figure]));
     line.push_back(row->status);
   }
   const std::size_t more = rows.size() + 1 - lines.size();

@@ -90,7 +90,7 @@ std::string head(const Scenario& scenario, const SchemeResult& first, const Figu
 std::string memory_block(const std::vector<Figures>& all, std::size_t name) {
   std::string text = left("", name) + "   traffic, P(N-1)/N       resident, B/param      model-state peak, B/param\n" +
                      left("scheme", name) +
-                     "    formula | simulated     formula | simulated     formula | simulated     total peak\n";
+                     "    formula | simulated     formula | simulated     formula | simulated   total peak\n";
   for (const Figures& f : all)
     text += left(f.scheme, name) + " " + pair(f.formula_traffic_units, f.traffic_units) + "  " +
             pair(f.formula_resident, f.per_parameter(double(f.resident_bytes.max))) + "  " +
@@ -169,6 +169,19 @@ std::string allocator_block(const std::vector<Figures>& all, std::size_t name) {
     text += "\n";
   }
   return text + "\n";
+}
+
+/// What the scenario tells of a real run; empty if it tells nothing of these schemes.
+std::string measured_block(const Scenario& scenario, const std::vector<Figures>& all, std::size_t name) {
+  std::string text;
+  for (const Figures& f : all)
+    for (const Figures::Measured& each : f.measured)
+      text += left(f.scheme, name) + " " + left(each.figure, 33) + right(figure_text(each.figure, each.here), 12) +
+              right(figure_text(each.figure, each.measured), 12) + right(change_text(each.here, each.measured), 9) + "\n";
+  if (text.empty()) return {};
+  const char* here = all.front().backend == "simgrid" ? "simulated" : "here";
+  return left("scheme", name) + " " + left("figure", 33) + right(here, 12) + right("measured", 12) + right("error", 9) + "\n" +
+         text + wrapped("Measured: " + scenario.measured_source, 2) + "\n";
 }
 
 /// "1.00 MiB param + 12 B workspace".
@@ -282,6 +295,19 @@ std::string decimal_text(double value) {
   return text == "-0" ? "0" : text;
 }
 
+std::string figure_text(const std::string& name, double value) {
+  if (std::isnan(value)) return "-";
+  if (name.ends_with("_seconds")) return time_text(value);
+  return name.find("bytes") != std::string::npos && !name.ends_with("_per_param") ? bytes_text(value) : decimal_text(value);
+}
+
+std::string change_text(double value, double from) {
+  if (value == from) return "=";
+  if (std::isnan(value) || std::isnan(from) || from == 0) return "";
+  const double percent = 100 * (value - from) / std::abs(from);
+  return format(std::abs(percent) < 0.05 ? "%+.1g %%" : "%+.1f %%", percent);
+}
+
 std::string bytes_text(double bytes) {
   if (bytes < 1024) return format("%.0f B", bytes);
   int power = -1;
@@ -331,7 +357,7 @@ std::string table_text(const Scenario& scenario, const std::vector<SchemeResult>
   std::size_t name = 7;
   for (const Figures& f : all) name = std::max(name, f.scheme.size());
   std::string text = bold + head(scenario, results.front(), all.front()) + plain + "\n" + memory_block(all, name) + "\n" +
-                     time_block(scenario, all, name) + "\n" + allocator_block(all, name) + bold +
+                     time_block(scenario, all, name) + "\n" + allocator_block(all, name) + measured_block(scenario, all, name) + bold +
                      "Held at the model-state peak, in bytes per parameter:" + plain + "\n";
   std::string gaps, systems;
   for (std::size_t i = 0; i < all.size(); ++i) {

@@ -24,5 +24,9 @@ std::string wrapped(const std::string& text, std::size_t indent);
 std::string decimal_text(double);  ///< at most 4 decimals, no trailing zeros: "3.75", "16"
 std::string bytes_text(double);    ///< "512 B", "1.20 GiB"
 std::string time_text(double);     ///< of seconds: "1.234 ms"
+/// By the unit in the figure's name: "step_seconds", "peak_bytes", "traffic"; a dash for what is not there.
+std::string figure_text(const std::string& name, double value);
+/// "+1.7 %" of `from`; "=" for the same; empty where there is no such share.
+std::string change_text(double value, double from);
 
 }  // namespace shardsim

@@ -122,6 +122,9 @@ Json result(const Figures& f) {
   const bool has_rate = f.rows_per_second > 0;
   json["samples_per_second"] = has_rate ? number(f.rows_per_second) : Json(nullptr);
   json["tokens_per_second"] = has_rate ? number(f.rows_per_second * double(f.tokens_per_row)) : Json(nullptr);
+  if (!f.measured.empty()) json["measured"] = Json::array();
+  for (const Figures::Measured& each : f.measured)
+    json["measured"].push_back({{"figure", each.figure}, {"here", number(each.here)}, {"measured", number(each.measured)}});
   return json;
 }
 
@@ -145,6 +148,7 @@ void write_summary(std::ostream& stream, const RunFacts& facts, const std::vecto
   json["latency"] = facts.latency;
   json["defaults_used"] = facts.defaults_used;
   json["notes"] = facts.notes;
+  if (!facts.measured_source.empty()) json["measured_source"] = facts.measured_source;
   json["results"] = Json::array();
   for (const Figures& figures : all) json["results"].push_back(result(figures));
   stream << json.dump(2, ' ', false, Json::error_handler_t::replace) << '\n';

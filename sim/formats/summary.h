@@ -65,6 +65,13 @@ struct Figures {
   OverRanks<std::int64_t> outside_bytes;  ///< context and communicators; empty if not known
   AllocatorBooks allocator;               ///< of the rank that has most reserved and outside
 
+  /// A figure of a real run, that the scenario tells, beside this run's.
+  struct Measured {
+    std::string figure;
+    double here, measured;
+  };
+  std::vector<Measured> measured;
+
   /// Reserved, and outside of the allocator: what the GPU would have to hold.
   std::int64_t needed_bytes() const { return (allocator.emulated ? allocator.reserved : peak_bytes.max) + allocator.outside; }
   bool fits() const { return needed_bytes() <= gpu_memory && allocator.out_of_memory == 0; }
@@ -79,6 +86,7 @@ struct RunFacts {
   std::string scenario, file, numerics, fabric, latency;
   std::vector<std::string> defaults_used;
   std::vector<std::string> notes;  ///< warnings, and what else the printed table says in words about the run
+  std::string measured_source = {};  ///< of the schemes' measured figures
 };
 
 /// One line per key, in a fixed order; numbers that are not finite become null.

@@ -3,7 +3,7 @@
 
 #include "app/expectations.h"
 #include "app/metrics.h"
-#include "app/scenario_parts.h"
+#include "app/scenario_figures.h"
 #include "app/scenarios.h"
 
 using namespace shardsim;
@@ -34,12 +34,41 @@ TEST_CASE("a miss names file, line, scheme, key and both values") {
 TEST_CASE("exact means exact: one byte is a miss") { CHECK(misses({"resident_bytes", 1601, 0, 7}).size() == 1); }
 
 TEST_CASE("every known key is a figure") {
-  for (const std::string& key : expectation_keys()) {
+  for (const std::string& key : figure_keys()) {
     INFO(key);
     const std::vector<std::string> missed = misses({key, -12345, 0, 1});
     REQUIRE(missed.size() == 1);
     CHECK(missed[0].find("nan") == std::string::npos);
   }
+}
+
+TEST_CASE("what was measured of a scheme stands beside its own figure, and may be expected") {
+  const test::ScenarioFolder folder;
+  const std::string told = "measured: {source: somebody, dp: {step_seconds: 1900ms, resident_bytes: 1.5KiB}}\n";
+  Scenario scenario = folder.read(test::scenario_text(told + "expect: {dp: {step_seconds: {about: measured, within: 3%}}}\n"));
+  CHECK(scenario.measured_source == "somebody");
+  const formats::Figures figures = measure(scenario, test::made_by_hand("dp"));
+  REQUIRE(figures.measured.size() == 2);
+  CHECK(figures.measured[0].figure == "step_seconds");
+  CHECK(figures.measured[0].here == 2);
+  CHECK(figures.measured[0].measured == 1.9);
+  CHECK(figures.measured[1].measured == 1536);
+  CHECK(missed_expectations(scenario, {figures}).size() == 1);  // 2 is 5.3 % above 1.9
+  CHECK(measure(scenario, test::made_by_hand("zero3")).measured.empty());
+}
+
+TEST_CASE("measured figures are read strictly") {
+  const test::ScenarioFolder folder;
+  const auto refusal = [&](const std::string& text) { return folder.refusal(test::scenario_text(text)); };
+  CHECK(refusal("measured: 3\n") ==
+        "s.yaml:5: measured: is '3', but a map is expected; write it as {source: who measured it, zero3: {step_seconds: 360ms}}");
+  CHECK(refusal("measured: {dp: {traffic: 2}}\n").find("s.yaml:5: measured: the key 'source' is missing") == 0);
+  CHECK(refusal("measured: {source: somebody, dp: {speed: 2}}\n").find("s.yaml:5: measured.dp.speed: unknown key") == 0);
+  CHECK(refusal("measured: {source: somebody, dp: {traffic: 2, traffic: 3}}\n") ==
+        "s.yaml:5: measured.dp.traffic: is given twice, first in line 5; remove one");
+  CHECK(refusal("measured: {source: somebody, ddp: {traffic: 2}}\n").find("s.yaml:5: measured.ddp: unknown key") == 0);
+  CHECK(refusal("expect: {dp: {traffic: {about: measured, within: 1%}}}\n") ==
+        "s.yaml:5: expect.dp.traffic.about: there is no traffic of this scheme in the block measured; write it there, or a number here");
 }
 
 TEST_CASE("theta has to be equal in all schemes if the scenario says so") {

@@ -90,6 +90,19 @@ TEST_CASE("the table says whether theta is equal, what diverged, what does not f
   CHECK(has(printed(scenario, {a, b}), "zero1 was interrupted after 2 steps."));
 }
 
+TEST_CASE("what was measured has its own lines, with the error") {
+  Scenario scenario;
+  scenario.measured["dp"] = {{"step_seconds", 1.9, 0, 1}, {"peak_bytes", 1701, 0, 1}, {"traffic", 2, 0, 1}};
+  scenario.measured_source = "somebody, somewhere";
+  const std::string text = printed(scenario, {test::made_by_hand("dp")});
+  CHECK(has(text, "dp      step_seconds                          2.000 s     1.900 s   +5.3 %\n"));
+  CHECK(has(text, "dp      peak_bytes                           1.66 KiB    1.66 KiB        =\n"));
+  CHECK(has(text, "dp      traffic                                     2           2        =\n"));
+  CHECK(has(text, "Measured: somebody, somewhere\n"));
+  CHECK(change_text(10001, 10000) == "+0.01 %");
+  CHECK(change_text(1, 0).empty());
+}
+
 TEST_CASE("without numerics there is a dash for the loss and no theta") {
   Scenario scenario;
   scenario.numerics = Numerics::off;

@@ -24,8 +24,12 @@ def number_at(file, place):
         tables = json.loads(file.read_text())
         return next(r[key] for t in tables if t["name"] == table for r in t["rows"] if r["row"] == int(row))
     if file.suffix == ".json":
-        scheme, key = place.split(": ")
+        scheme, *where, key = place.split(": ")
         results = json.loads(file.read_text())["results"]
+        if where:
+            name = where[0].removeprefix("measured ")
+            told = next(r for r in results if r["scheme"] == scheme)["measured"]
+            return next(each for each in told if each["figure"] == name)[key]
         return functools.reduce(lambda found, name: found[name], key.split("."), next(r for r in results if r["scheme"] == scheme))
     rows = list(csv.DictReader(file.open(newline="")))
     if place.startswith("line "):
@@ -41,10 +45,14 @@ class Figures(unittest.TestCase):
     def setUpClass(cls):
         cls.place = tempfile.TemporaryDirectory()
         cls.folder = pathlib.Path(cls.place.name)
-        for name, settings in {"eight": [], "four": ["world=4"], "deep": ["prefetch=4"]}.items():
+        told = "measured={source: somebody, dp: {step_seconds: 90us, traffic: 2.1}, zero3: {step_seconds: 80us}}"
+        for name, settings in {"eight": [told], "four": ["world=4"], "deep": ["prefetch=4"]}.items():
             options = [word for setting in ["steps=3", "expect={}", *settings] for word in ("--set", setting)]
             scenario = ROOT / "scenarios/by_layer.yaml"
             subprocess.run([PROGRAM, "run", scenario, "-o", cls.folder / name, "--quiet", *options], check=True)
+        subprocess.run([PROGRAM, "sweep", scenario, "-o", cls.folder / "buckets", "--quiet", "--grid",
+                        "units=layer,{bucket: 1KB},{bucket: 64KB},whole", "--set", "steps=2", "--set", "expect={}"], check=True,
+                       stdout=subprocess.DEVNULL)
 
     @classmethod
     def tearDownClass(cls):
@@ -58,11 +66,12 @@ class Figures(unittest.TestCase):
         validation = self.folder / "validation.json"
         validation.write_text(subprocess.run([PROGRAM, "validate", ROOT / "tables/llmq-zero1.csv", "--json"], capture_output=True,
                                              text=True, check=True).stdout)
-        done = self.figures(self.folder / "eight", self.folder / "four", self.folder / "deep", validation, "-o", out, "--format",
+        done = self.figures(*(self.folder / run for run in ("eight", "four", "deep", "buckets")), validation, "-o", out, "--format",
                             "svg,pdf,png")
         self.assertEqual(done.returncode, 0, done.stdout + done.stderr)
         self.assertNotIn("not made", done.stdout)
         names = [f"{run}_{name}" for run in ("eight", "four", "deep") for name in FIGURES] + ["scaling", "sweep", "prediction"]
+        names += ["eight_measured", "buckets_sweep"]
         expected = {f"{name}.{kind}" for name in names for kind in ("svg", "pdf", "png", "txt", "csv")}
         self.assertEqual({path.name for path in out.iterdir()}, expected)
         for path in out.iterdir():
@@ -70,9 +79,9 @@ class Figures(unittest.TestCase):
 
     def test_every_number_of_a_figure_stands_where_its_origin_says(self):
         out = self.folder / "numbers"
-        self.assertEqual(self.figures(self.folder / "eight", "-o", out).returncode, 0)
+        self.assertEqual(self.figures(self.folder / "eight", self.folder / "buckets", "-o", out).returncode, 0)
         checked = 0
-        for name in FIGURES:
+        for name in [*FIGURES, "measured", "sweep"]:
             with open(out / f"{name}.csv", newline="") as stream:
                 for row in list(csv.DictReader(stream))[:200]:
                     number = number_at(pathlib.Path(row["file"]), row["place"]) / float(row["divided_by"])
@@ -81,16 +90,17 @@ class Figures(unittest.TestCase):
         self.assertGreater(checked, 300)
 
     def test_bars_lines_and_labels_show_those_numbers_and_no_others(self):
-        from runs import Run
+        from runs import Run, sweep_points
         from style import plt, short
-        for name in ["ledger", "resident_and_peak", "split_all_reduce", "traffic", "loss", "scaling", "sweep"]:
-            folders = {"scaling": ["eight", "four"], "sweep": ["eight", "deep"]}.get(name, ["eight"])
-            runs = [Run(self.folder / run) for run in folders]
+        folders = {name: ["eight"] for name in ["ledger", "resident_and_peak", "split_all_reduce", "traffic", "loss", "measured"]}
+        of = {name: [Run(self.folder / run) for run in runs]
+              for name, runs in {**folders, "scaling": ["eight", "four"], "sweep": ["eight", "deep"]}.items()}
+        for name, runs in [*of.items(), ("sweep", sweep_points(self.folder / "buckets/sweep.csv"))]:
             figure, used = importlib.import_module(name).draw(runs)
             known = {f"{float(value):.9g}" for value in used if value is not None} | {"0"}
             texts = {short(value) for value in used if value is not None}
             for axes in figure.axes:
-                shown = [bar.get_height() for bar in axes.patches]
+                shown = [bar.get_width() if name == "measured" else bar.get_height() for bar in axes.patches]
                 shown += [y for line in axes.lines for y in line.get_ydata()]
                 self.assertTrue(shown, name)
                 self.assertEqual([y for y in shown if f"{float(y):.9g}" not in known], [], name)
@@ -102,6 +112,19 @@ class Figures(unittest.TestCase):
             self.figures(self.folder / "eight", "-o", self.folder / out, "--only", "ledger,loss", "--format", "svg,pdf,png")
         for path in (self.folder / "once").iterdir():
             self.assertEqual(path.read_bytes(), (self.folder / "twice" / path.name).read_bytes(), path.name)
+
+    def test_a_sweep_stands_in_the_order_of_its_values(self):
+        import sweep
+        from runs import sweep_points
+        name, texts = sweep.setting_of(sweep_points(self.folder / "buckets/sweep.csv"))
+        self.assertEqual((name, sorted(texts, key=sweep.place)), ("unit", ["layer", "{bucket: 1KB}", "{bucket: 64KB}", "whole"]))
+        self.assertEqual(sorted(["unlimited", "2", "0", "10"], key=sweep.place), ["0", "2", "10", "unlimited"])
+
+    def test_without_a_place_the_figures_go_beside_and_the_program_says_where(self):
+        done = subprocess.run([PROGRAM, "figures", self.folder / "eight", "--only", "ledger"], capture_output=True, text=True,
+                              cwd=self.folder)
+        self.assertEqual(done.stdout, "ledger: ledger.svg\nFigures: figures/eight\n", done.stderr)
+        self.assertTrue((self.folder / "figures/eight/ledger.svg").is_file())
 
     def test_what_cannot_be_drawn_is_said(self):
         done = self.figures(self.folder / "eight", self.folder / "deep", "-o", self.folder / "some", "--only", "scaling")

@@ -1,6 +1,6 @@
 # The ledger by stage: the 16 bytes of a parameter, and what each scheme keeps of them between steps.
 from runs import one
-from style import BANDS, short, slide, turn_long_names, write_above
+from style import BANDS, legend_above, short, slide, turn_long_names, write_above, write_rings
 
 CAPTION = """What a rank holds between steps, in bytes per parameter, by band. Each stage keeps a slice of one
 band more; the ring marks the closed form."""
@@ -21,8 +21,8 @@ def draw(runs):
     write_above(axes, bars, map(short, totals), gap=5)
     formulas = [run.figure(s, "formula_resident_bytes_per_param") for s in run.schemes]
     known = [(s, f) for s, f in zip(run.schemes, formulas) if f is not None]
-    axes.plot([s for s, _ in known], [f for _, f in known], "o", mfc="none", mec="black", ms=11, mew=1.8, label="closed form")
+    write_rings(axes, known, "closed form")
     axes.set(title="Resident model state", ylabel="bytes per parameter", ylim=(0, max(totals) * 1.18))
-    axes.legend(ncols=2)
+    legend_above(figure)
     turn_long_names(axes, run.schemes)
     return figure, used + totals + formulas

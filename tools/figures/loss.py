@@ -1,6 +1,6 @@
 # Loss parity: the schemes' losses, step by step, on top of each other.
 from runs import Unfit, one
-from style import scheme_colour, slide
+from style import legend_above, scheme_colour, slide
 
 CAPTION = """Mean loss of each step, before its update. Curves that are the same to the last bit lie on top of
 each other: earlier ones are drawn wider, so that all can be seen."""
@@ -25,5 +25,5 @@ def draw(runs):
     twin = " (of the thin twin)" if run.summary["numerics"] == "twin" else ""
     axes.set(title="Loss" + twin, xlabel="step", ylabel="loss")
     axes.xaxis.get_major_locator().set_params(integer=True)
-    axes.legend()
+    legend_above(figure)
     return figure, used

@@ -1,4 +1,5 @@
-# Makes the course figures of runs: make.py RUN... -o DIR [--format svg,pdf,png]. A RUN is a folder, or a file of `validate --json`.
+# Makes the course figures of runs: make.py RUN... [-o DIR] [--format svg,pdf,png]. A RUN is a run's or a sweep's folder, or a file that
+# `validate --json` printed.
 import argparse
 import csv
 import importlib
@@ -6,7 +7,7 @@ import pathlib
 import sys
 import textwrap
 
-from runs import Run, Unfit
+from runs import Run, Unfit, sweep_points
 
 try:
     from style import plt
@@ -14,9 +15,10 @@ except ImportError:
     print("figures: matplotlib is missing; install it with: apt-get install python3-matplotlib", file=sys.stderr)
     sys.exit(2)
 
-# Of one run; of several that differ; of validations.
+# Of one run; of several that differ (of one sweep, too); of a run whose scenario tells of a real one; of validations.
 OF_ONE = ["ledger", "resident_and_peak", "split_all_reduce", "traffic", "timeline", "memory", "loss"]
 OF_SEVERAL = ["scaling", "sweep"]
+ALL = [*OF_ONE, *OF_SEVERAL, "measured", "prediction"]
 # What reading a file that somebody has cut, emptied or edited may end in.
 BROKEN = (LookupError, NameError, StopIteration, TypeError, ValueError)
 METADATA = {"svg": {"Date": None}, "pdf": {"CreationDate": None}, "png": {"Software": None}}
@@ -54,10 +56,18 @@ def write(figure, used, name, module, folder, formats):
     (folder / f"{name}.txt").write_text(text, encoding="utf-8")
 
 
+def prefixes_of(folders, word, alone=True):
+    """What tells the figures of several folders apart: their names, or numbers where two have the same; nothing of one alone."""
+    names = [folder.resolve().name for folder in folders]
+    if alone and len(names) < 2:
+        return [""] * len(names)
+    return [f"{name}_" for name in names] if len(set(names)) == len(names) else [f"{word}{i}_" for i in range(1, len(names) + 1)]
+
+
 def main():
     parser = argparse.ArgumentParser(prog="shardsim figures", description="Course figures from the files that runs wrote.")
     parser.add_argument("runs", nargs="+", metavar="RUN", type=pathlib.Path)
-    parser.add_argument("-o", "--output", required=True, metavar="DIR", type=pathlib.Path)
+    parser.add_argument("-o", "--output", metavar="DIR", type=pathlib.Path, help="default: figures/ and the first RUN's name")
     parser.add_argument("--format", default="svg", help="svg, pdf, png; several with commas")
     parser.add_argument("--only", default="", help="figures by name, with commas")
     options = parser.parse_args()
@@ -66,17 +76,20 @@ def main():
         if kind not in METADATA:
             parser.error(f"--format {kind}: choose from svg, pdf, png")
     for name in wanted:
-        if name not in [*OF_ONE, *OF_SEVERAL, "prediction"]:
-            parser.error(f"--only {name}: choose from {', '.join([*OF_ONE, *OF_SEVERAL, 'prediction'])}")
+        if name not in ALL:
+            parser.error(f"--only {name}: choose from {', '.join(ALL)}")
+    output = options.output or pathlib.Path("figures") / options.runs[0].resolve().stem
 
+    sweeps = [path for path in options.runs if (path / "sweep.csv").is_file()]
     validations = [path for path in options.runs if path.is_file()]
-    runs = [opened(path) for path in options.runs if not path.is_file()]
-    options.output.mkdir(parents=True, exist_ok=True)
-    prefixes = [run.folder.resolve().name + "_" for run in runs] if len(runs) > 1 else [""]
-    if len(set(prefixes)) < len(prefixes):
-        prefixes = [f"run{i}_" for i in range(1, len(runs) + 1)]
+    runs = [opened(path) for path in options.runs if path not in sweeps + validations]
+    output.mkdir(parents=True, exist_ok=True)
+    prefixes = prefixes_of([run.folder for run in runs], "run")
     jobs = [(prefix + name, name, [run]) for prefix, run in zip(prefixes, runs) for name in OF_ONE]
+    jobs += [(prefix + "measured", "measured", [run]) for prefix, run in zip(prefixes, runs) if run.has_measured]
     jobs += [(name, name, runs) for name in OF_SEVERAL if len(runs) > 1]
+    jobs += [(prefix + "sweep", "sweep", sweep_points(path / "sweep.csv"))
+             for prefix, path in zip(prefixes_of(sweeps, "sweep", alone=len(runs) < 2), sweeps)]
     jobs += [("prediction", "prediction", validations)] if validations else []
     made = 0
     for title, name, given in jobs:
@@ -92,12 +105,13 @@ def main():
             print(f"{title}: not made: {', '.join(str(each) for each in options.runs)}: a file is not as a run writes it "
                   f"({type(problem).__name__}: {problem}); run the scenario again", file=sys.stderr)
             continue
-        write(figure, used, title, module, options.output, formats)
+        write(figure, used, title, module, output, formats)
         print(f"{title}: {', '.join(f'{title}.{kind}' for kind in formats)}")
         made += 1
     if not made:
         print(f"figures: none could be made of {', '.join(map(str, options.runs))}", file=sys.stderr)
         sys.exit(2)
+    print(f"Figures: {output}")
 
 
 if __name__ == "__main__":

@@ -1,6 +1,6 @@
 # Resident against peak: what a rank holds between steps, and at the worst moment of one.
 from runs import one
-from style import scheme_colour, short, slide, turn_long_names, write_above
+from style import legend_above, scheme_colour, short, slide, turn_long_names, write_above, write_rings
 
 CAPTION = """Model state (param, grad, opt, gathered, bucket) of the rank that holds most, in bytes per
 parameter: pale between steps, full at the worst moment of a step. The ring marks the closed form of the peak;
@@ -21,10 +21,9 @@ def draw(runs):
     bars = axes.bar([x + width / 2 for x in at], peak, width, color=colours)
     write_above(axes, bars, map(short, peak), gap=4)
     known = [(x + width / 2, f) for x, f in zip(at, formula) if f is not None]
-    axes.plot([x for x, _ in known], [f for _, f in known], "o", mfc="none", mec="black", ms=11, mew=1.8,
-              label="closed form of the peak")
+    write_rings(axes, known, "closed form of the peak")
     axes.set(title="Resident (pale) and peak", ylabel="bytes per parameter", ylim=(0, max(peak) * 1.18))
     axes.set_xticks(list(at), run.schemes)
-    axes.legend()
+    legend_above(figure)
     turn_long_names(axes, run.schemes)
     return figure, resident + peak + formula

@@ -25,6 +25,7 @@ class Run:
         self.summary = json.loads((self.folder / "summary.json").read_text(encoding="utf-8"))
         self.results = {result["scheme"]: result for result in self.summary["results"]}
         self.schemes = list(self.results)
+        self.has_measured = any(result.get("measured") for result in self.results.values())
         text = self.folder / "scenario.yaml"
         self.scenario = text.read_text(encoding="utf-8") if text.exists() else ""
 
@@ -32,6 +33,11 @@ class Run:
         """A figure of summary.json, as in "step_seconds" or "resident_composition.param"; None where it is null or missing."""
         number = functools.reduce(lambda found, name: (found or {}).get(name), key.split("."), self.results[scheme])
         return None if number is None else Value(number, self.folder / "summary.json", f"{scheme}: {key}", per)
+
+    def measured(self, scheme, figure, key, per=1.0):
+        """What the scenario tells of a real run ("measured"), or this run's figure beside it ("here")."""
+        told = next(each for each in self.results[scheme]["measured"] if each["figure"] == figure)
+        return Value(told[key], self.folder / "summary.json", f"{scheme}: measured {figure}: {key}", per)
 
     def rows(self, file, **where):
         """The rows of a CSV file, as in "zero3/memory.csv", whose columns are as said."""
@@ -49,6 +55,38 @@ class Run:
         """What the scenario says at a key of its first level, or None; "key: value" stands on one line."""
         found = re.search(rf"^{key}: (.*)$", self.scenario, re.M)
         return found and found.group(1).strip()
+
+
+class SweepPoint:
+    """A point of a sweep's grid, with what figures of several runs ask of a run."""
+
+    def __init__(self, settings):
+        self.settings, self.lines = settings, {}
+
+    @property
+    def schemes(self):
+        return list(self.lines)
+
+    def figure(self, scheme, key, per=1.0):
+        row = self.lines[scheme]
+        return row.value(key, per) if row[key] else None
+
+    def setting(self, key):
+        return self.settings.get(key)
+
+
+def sweep_points(file):
+    """The points of a sweep.csv whose runs have figures, in the grid's order."""
+    points = {}
+    with open(file, newline="", encoding="utf-8") as stream:
+        reader = csv.DictReader(stream)
+        keys = [key for key in reader.fieldnames[:reader.fieldnames.index("scheme")] if key != "schemes"]
+        for number, cells in enumerate(reader, 2):
+            settings = {key: cells[key] for key in keys}
+            if cells["step_seconds"]:
+                point = points.setdefault(tuple(settings.values()), SweepPoint(settings))
+                point.lines[cells["scheme"]] = Row(file, number, cells)
+    return list(points.values())
 
 
 class Row:

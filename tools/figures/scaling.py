@@ -1,6 +1,6 @@
 # How the resident bytes of a parameter shrink with the number of ranks.
 from runs import Unfit
-from style import scheme_colour, slide
+from style import legend_above, scheme_colour, slide
 
 CAPTION = """Model state that a rank holds between steps, in bytes per parameter, over the number of ranks: a
 point is a run. What is sharded shrinks as 1/N, what is not stays."""
@@ -22,5 +22,5 @@ def draw(runs):
     axes.set_xscale("log", base=2)
     axes.set_xticks(sorted(worlds), [str(world) for world in sorted(worlds)])
     axes.set(title="Resident model state over the ranks", xlabel="ranks", ylabel="bytes per parameter", ylim=(0, None))
-    axes.legend(ncols=2)
+    legend_above(figure)
     return figure, used

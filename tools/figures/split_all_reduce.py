@@ -1,11 +1,11 @@
 # The split all-reduce: an all-reduce is a reduce-scatter and an all-gather, and the schemes differ in which halves they send.
 from runs import one
-from style import short, slide, turn_long_names, verb_colour
+from style import legend_above, short, slide, turn_long_names, verb_colour
 
 CAPTION = """Bytes that rank 0 sends in a step, by collective, norms and flags left out. dp's all-reduce and
 zero1's reduce-scatter and all-gather send the same: the halves are only split, with Adam between them. zero3
 gathers twice."""
-VERBS = ["all_reduce", "reduce_scatter", "all_gather"]
+VERBS = ["all_reduce", "reduce_scatter", "all_gather", "reduce", "broadcast"]
 
 
 def draw(runs):
@@ -25,6 +25,6 @@ def draw(runs):
                 axes.text(bar.get_x() + bar.get_width() / 2, bar.get_y() + value / 2, short(value), ha="center", va="center",
                           fontsize=13)
     axes.set(title="What a step sends", ylabel="MiB sent by rank 0", ylim=(0, max(below) * 1.25 or 1))
-    axes.legend(ncols=3, loc="upper left")
+    legend_above(figure)
     turn_long_names(axes, run.schemes)
     return figure, used

@@ -32,10 +32,13 @@ def slide(rows=1, columns=1, height=5.6, **more):
     return plt.subplots(rows, columns, figsize=(10, height), **more)
 
 
-def legend_above(figure, colours):
-    """The colours of a figure with several axes; savefig's tight box makes room for it."""
-    handles = [Patch(color=colour, label=name) for name, colour in colours.items()]
-    figure.legend(handles=handles, ncols=min(5, len(handles)), loc="lower center", bbox_to_anchor=(0.5, 1.0), frameon=False)
+def legend_above(figure, colours=None):
+    """The names of these colours, or of what the first axes show, above the title: there it covers nothing. savefig's tight box makes
+    room for it."""
+    handles = [Patch(color=colour, label=name) for name, colour in (colours or {}).items()]
+    handles = handles or figure.axes[0].get_legend_handles_labels()[0]
+    if handles:
+        figure.legend(handles=handles, ncols=min(5, len(handles)), loc="lower center", bbox_to_anchor=(0.5, 1.0), frameon=False)
 
 
 def short(number):
@@ -47,6 +50,12 @@ def write_above(axes, bars, texts, gap=0.0):
     for bar, text in zip(bars, texts):
         axes.annotate(text, (bar.get_x() + bar.get_width() / 2, bar.get_y() + bar.get_height()), (0, 4 + gap),
                       textcoords="offset points", ha="center", va="bottom", fontsize=13)
+
+
+def write_rings(axes, points, label):
+    """What a closed form says, around what is drawn; nothing where there is none."""
+    if points:
+        axes.plot([x for x, _ in points], [y for _, y in points], "o", mfc="none", mec="black", ms=11, mew=1.8, label=label)
 
 
 def turn_long_names(axes, names):

@@ -1,6 +1,6 @@
 # Traffic by scheme: bytes sent per rank and step, in units of P(N-1)/N.
 from runs import one
-from style import scheme_colour, short, slide, turn_long_names, write_above
+from style import legend_above, scheme_colour, short, slide, turn_long_names, write_above, write_rings
 
 CAPTION = """Bytes that a rank sends per step, in units of P(N-1)/N: P the bytes of all parameters, N the
 ranks. The ring marks the closed form. Weights that are gathered twice in a pass (a tied embedding), and
@@ -15,8 +15,8 @@ def draw(runs):
     bars = axes.bar(run.schemes, values, color=[scheme_colour(s, i) for i, s in enumerate(run.schemes)], width=0.62)
     write_above(axes, bars, map(short, values), gap=5)
     known = [(s, f) for s, f in zip(run.schemes, formulas) if f is not None]
-    axes.plot([s for s, _ in known], [f for _, f in known], "o", mfc="none", mec="black", ms=11, mew=1.8, label="closed form")
+    write_rings(axes, known, "closed form")
     axes.set(title="Traffic per step", ylabel="units of P(N−1)/N", ylim=(0, max(values) * 1.2 or 1))
-    axes.legend()
+    legend_above(figure)
     turn_long_names(axes, run.schemes)
     return figure, values + formulas

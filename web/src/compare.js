@@ -1,8 +1,9 @@
 // Several runs on one page: what changed in the scenario, and of every scheme each figure with the reasons for its change.
 import {element, table} from './element.js';
+import {change} from './format.js';
 import {timeBars} from './time.js';
 
-const changeText = (change) => (change == null ? '' : change === 0 ? '=' : `${change > 0 ? '+' : '−'}${Math.abs(100 * change).toFixed(1)} %`);
+const changeText = (share) => (share == null ? '' : change(1 + share, 1));
 
 function figures({scheme, rows}, runs) {
   const head = ['Figure', ...runs.flatMap(({letter}, i) => (i ? [letter, 'change'] : [letter])), 'Why'];

@@ -1,12 +1,19 @@
 // The comparison: formula | simulated | measured for bytes, and what a step takes; a dash where there is no such number.
 import {append, element, origin, table} from './element.js';
-import {bytes, count, percent, seconds, significant, trimmed} from './format.js';
+import {bytes, change, count, figure, percent, seconds, significant, trimmed} from './format.js';
 
 const triples = [
   ['Traffic per step, in P(N−1)/N', 'formula_traffic_units', 'traffic_units'],
   ['Resident, bytes per parameter', 'formula_resident_bytes_per_param', 'resident_bytes_per_param'],
   ['Model-state peak, bytes per parameter', 'formula_model_state_peak_bytes_per_param', 'model_state_peak_bytes_per_param'],
 ];
+
+/** What the scenario tells of a real run, under this run's own name for it; undefined if it tells nothing. */
+function told(result, own) {
+  const find = (name) => result.measured?.find((each) => each.figure === name)?.measured;
+  const whole = find(own.replace('_per_param', ''));
+  return find(own === 'traffic_units' ? 'traffic' : own) ?? (own.endsWith('_per_param') && whole != null ? whole / result.parameters : undefined);
+}
 
 function bytesTable(results) {
   const head = element('thead', {},
@@ -18,14 +25,24 @@ function bytesTable(results) {
     const cells = triples.flatMap(([, formula, own]) => {
       const differs = result[formula] != null && trimmed(result[formula]) !== trimmed(result[own]);
       const value = element('td', {class: differs ? 'differs' : null}, trimmed(result[own]));
-      const dash = element('td', {}, '–');
-      return [element('td', {}, trimmed(result[formula])), ...(simulated ? [value, dash] : [dash, value])];
+      const other = element('td', {}, simulated ? trimmed(told(result, own)) : '–');
+      return [element('td', {}, trimmed(result[formula])), ...(simulated ? [value, other] : [other, value])];
     });
     return element('tr', {}, element('th', {scope: 'row'}, result.scheme), ...cells);
   });
   const caption = 'Bytes: formula, simulated, measured';
   return element('div', {class: 'scroll', role: 'region', 'aria-label': caption, tabindex: 0},
     element('table', {id: 'triples'}, element('caption', {}, caption), head, element('tbody', {}, ...rows)));
+}
+
+/** Each figure that the scenario tells of a real run, beside this run's. */
+function measuredTable({results, measured_source: source}) {
+  const rows = results.flatMap(({scheme, measured}) => (measured ?? []).map(({figure: name, here, measured: real}) =>
+    [scheme, name, figure(name, here), figure(name, real), change(here, real)]));
+  if (!rows.length) return null;
+  return append(element('div', {id: 'measured'}),
+    table('Beside a real run', ['Scheme', 'Figure', results[0].backend === 'simgrid' ? 'Simulated' : 'Here', 'Measured', 'Error'], rows),
+    element('p', {class: 'origin'}, `Measured: ${source}. From summary.json, measured; the scenario tells it.`));
 }
 
 const fits = (result) => (result.fits == null ? '–' : result.fits ? 'yes' : 'no');
@@ -46,8 +63,9 @@ export function comparison(summary) {
   const part = element('div', {}, bytesTable(results));
   append(part,
     element('p', {class: 'origin'}, 'Formula: the textbook’s closed form of what the scheme keeps and moves (formula_… in ' +
-      'summary.json). Simulated: what the ledger held and the fabric sent. Measured: a run on real hardware or threads; a dash where ' +
-      'there is none. A marked number differs from its formula; the printed table below says why.'),
+      'summary.json). Simulated: what the ledger held and the fabric sent. Measured: a run on real hardware or threads, or what the scenario ' +
+      'tells of one; a dash where there is none. A marked number differs from its formula; the printed table below says why.'),
+    measuredTable(summary),
     stepTable(results),
     origin('summary.json, one key per column (step_seconds, compute_seconds, …). P is the parameters’ bytes, N the ranks (',
       count(results[0].world), ').'));

@@ -26,4 +26,18 @@ export const short = (text) => text.replace(/\.0+(?= |$)|(\.\d*?)0+(?= |$)/, '$1
 
 export const count = (value) => (value == null ? '–' : value.toLocaleString('en-US'));
 export const significant = (value) => (value == null ? '–' : String(Number(value.toPrecision(6))));
+/** By the unit in the figure's name: step_seconds, peak_bytes, traffic. */
+export function figure(name, value) {
+  if (name.endsWith('_seconds')) return seconds(value);
+  return name.includes('bytes') && !name.endsWith('_per_param') ? bytes(value) : trimmed(value);
+}
+
+/** The change from `from`, in percent of it. */
+export function change(value, from) {
+  if (value == null || !from) return '–';
+  const share = 100 * (value - from) / Math.abs(from);
+  const size = Math.abs(share);
+  return share === 0 ? '=' : `${share > 0 ? '+' : '−'}${size < 0.05 ? Number(size.toPrecision(1)) : size.toFixed(1)} %`;
+}
+
 export const percent = (share) => `${(100 * share).toFixed(1)} %`;
