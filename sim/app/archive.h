@@ -58,7 +58,8 @@ class Archive {
     (*this)(r.losses), (*this)(r.loss_scales), (*this)(r.updates), (*this)(r.step_begin), (*this)(r.step_end), (*this)(r.peak),
         (*this)(r.model_state_peak), (*this)(r.resident), (*this)(r.allocator), (*this)(r.host_peak), (*this)(r.host_resident),
         (*this)(r.crossed);
-    (*this)(r.traffic_bytes), (*this)(r.control_bytes), (*this)(r.spans), (*this)(r.entries), (*this)(r.allocator_history);
+    (*this)(r.traffic_bytes), (*this)(r.control_bytes), (*this)(r.spans), (*this)(r.waits), (*this)(r.host_step_begin),
+        (*this)(r.entries), (*this)(r.allocator_history);
   }
   void value_of(SchemeResult& r) {
     (*this)(r.scheme), (*this)(r.backend), (*this)(r.world), (*this)(r.steps), (*this)(r.shard), (*this)(r.has_closed_forms),

@@ -101,7 +101,7 @@ std::vector<TimelineRun> folded(const std::vector<TimelineEntry>& timeline) {
 }
 
 std::string explain_system(const SchemeChoice& choice) {
-  const Trial trial = try_out_on_gpt2(choice);
+  const Trial trial = try_out_on_gpt2({choice}).front();
   const std::vector<TimelineEntry>& timeline = trial.result.timeline;
   std::string text = "A steady step of " + gpt2_trial_words(trial) + ":\n";
   if (timeline.empty()) text += "  (the scheme tells no timeline)\n";
@@ -113,7 +113,8 @@ std::string explain_system(const SchemeChoice& choice) {
 }
 
 std::string explain_systems(const SchemeChoice& a, const SchemeChoice& b) {
-  const Trial first = try_out_on_gpt2(a), second = try_out_on_gpt2(b);
+  const std::vector<Trial> trials = try_out_on_gpt2({a, b});
+  const Trial &first = trials[0], &second = trials[1];
   std::string text = "--- " + a.label + ": " + a.entry.summary + "\n+++ " + b.label + ": " + b.entry.summary + "\n\n";
   const std::string words = gpt2_trial_words(first), others = gpt2_trial_words(second);
   text += "A steady step of " + words + (others == words ? "" : "; of " + b.label + ", " + others) + ":\n";

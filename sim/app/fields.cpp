@@ -4,7 +4,6 @@
 #include <algorithm>
 #include <charconv>
 #include <cmath>
-#include <limits>
 #include <stdexcept>
 
 #include "core/quantity.h"
@@ -73,12 +72,10 @@ double number_of(const YamlNode& node) {
 
 std::int64_t integer_of(const YamlNode& node, std::int64_t low, std::int64_t high) {
   const double value = number_of(node);
-  const std::string range = high == std::numeric_limits<std::int64_t>::max()
-                                ? "at least " + std::to_string(low)
-                                : "from " + std::to_string(low) + " to " + std::to_string(high);
+  constexpr std::int64_t largest = 9007199254740992;  // beyond 2^53 a double no longer holds every integer
+  const std::string range = "from " + std::to_string(low) + " to " + std::to_string(std::min(high, largest));
   if (value != std::floor(value)) refuse(node, quoted(node.text) + " is not a whole number; write one " + range);
-  // Beyond 2^53 a double no longer holds every integer.
-  if (value < double(low) || value > double(high) || std::abs(value) > 9007199254740992.0)
+  if (value < double(low) || value > double(high) || std::abs(value) > double(largest))
     refuse(node, quoted(node.text) + " is out of range; write a whole number " + range);
   return std::int64_t(value);
 }
@@ -128,7 +125,8 @@ bool switch_of(const YamlNode& node) {
 void refuse_if_repeated(const YamlNode& map, const YamlNode& field) {
   const YamlNode* first = map.child(field.name);
   if (first == &field) return;
-  refuse(field, std::string("is given twice") + (first->line > 0 ? ", first in line " + std::to_string(first->line) : "") + "; remove one");
+  refuse(field, std::string("is given twice") + (first->line > 0 ? ", first in line " + std::to_string(first->line) : "") +
+                    "; remove one");
 }
 
 const std::vector<YamlNode>& list_of(const YamlNode& node, const char* example) {

@@ -10,6 +10,9 @@
 #include <iostream>
 #include <new>
 #include <nlohmann/json.hpp>
+#include <numeric>
+#include <optional>
+#include <utility>
 
 #include "app/agreement.h"
 #include "app/calibrate_command.h"
@@ -19,6 +22,7 @@
 #include "app/explain.h"
 #include "app/explain_pair.h"
 #include "app/explain_run.h"
+#include "app/fields.h"
 #include "app/figures_command.h"
 #include "app/metrics.h"
 #include "app/platform_command.h"
@@ -43,7 +47,8 @@ namespace {
 enum ExitCode { fine = 0, missed = 1, wrong_input = 2, illegal_step = 3, our_error = 4, was_interrupted = 130 };
 
 struct RunOptions {
-  std::string scenario, folder, backend, ranks, against;
+  std::string scenario, folder, backend, against;
+  std::optional<std::string> ranks;
   std::vector<std::string> overrides, simgrid;
   bool quiet = false, json = false, trace_per_rank = false, gzip = false;
 };
@@ -101,7 +106,7 @@ void check_simgrid_options(const std::vector<std::string>& options, const Scenar
 int run(const RunOptions& options, const Registry& registry) {
   std::vector<std::string> overrides = options.overrides;
   if (!options.backend.empty()) overrides.push_back("backend=" + options.backend);
-  if (!options.ranks.empty()) overrides.push_back("record.ranks=[" + options.ranks + "]");
+  if (options.ranks) overrides.push_back("record.ranks=[" + *options.ranks + "]");
   if (options.trace_per_rank) overrides.push_back("record.per_rank=on");
   if (options.gzip) overrides.push_back("record.gzip=on");
   Scenario scenario = read_scenario(options.scenario, overrides, registry);
@@ -175,6 +180,32 @@ int explain(const std::vector<std::string>& words, ExplainRunOptions of_run, boo
   return fine;
 }
 
+/// How many letters have to be put in, left out or changed.
+std::size_t distance(const std::string& a, const std::string& b) {
+  std::vector<std::size_t> row(b.size() + 1);
+  std::iota(row.begin(), row.end(), std::size_t{0});
+  for (std::size_t i = 0; i < a.size(); ++i) {
+    std::size_t diagonal = std::exchange(row[0], i + 1);
+    for (std::size_t j = 0; j < b.size(); ++j)
+      diagonal = std::exchange(row[j + 1], std::min({row[j] + 1, row[j + 1] + 1, diagonal + (a[i] != b[j])}));
+  }
+  return row.back();
+}
+
+/// What to say of a first word that is neither an option nor a command; empty if it is one.
+std::string unknown_command(const CLI::App& app, int argc, const char* const* argv) {
+  if (argc < 2 || argv[1][0] == '-') return {};
+  const std::string word = argv[1];
+  std::vector<std::string> names;
+  for (const CLI::App* command : app.get_subcommands(nullptr)) names.push_back(command->get_name());
+  if (std::count(names.begin(), names.end(), word) > 0) return {};
+  const auto nearest = std::min_element(names.begin(), names.end(), [&](const std::string& a, const std::string& b) {
+    return distance(word, a) < distance(word, b);
+  });
+  const std::string likely = distance(word, *nearest) <= 2 ? "; did you mean " + *nearest + "?" : ";";
+  return "shardsim: there is no command " + quoted(word) + likely + " The commands are " + joined(names);
+}
+
 int list(const std::string& what, const Registry& registry) {
   std::cout << (what == "schemes"     ? list_schemes(registry)
                 : what == "platforms" ? list_platforms()
@@ -244,6 +275,10 @@ int run_program(int argc, const char* const* argv, const Registry& built_in) {
         ->type_name("FILE")
         ->allow_extra_args(false);
 
+  if (const std::string unknown = unknown_command(app, argc, argv); !unknown.empty()) {
+    std::cerr << unknown << "\n";
+    return wrong_input;
+  }
   try {
     app.parse(argc, argv);
   } catch (const CLI::ParseError& error) {

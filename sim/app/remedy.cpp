@@ -6,6 +6,7 @@
 #include <numeric>
 
 #include "app/metrics.h"
+#include "app/scenario_schemes.h"
 #include "app/table.h"
 #include "core/formulas.h"
 
@@ -34,6 +35,7 @@ class Estimate {
     sharding();
     smaller_batch();
     recomputation();
+    smaller_buckets();
     one_stream();
     std::stable_sort(found_.begin(), found_.end(), [](const Remedy& a, const Remedy& b) { return a.cost < b.cost; });
     return std::move(found_);
@@ -144,6 +146,17 @@ class Estimate {
     add("model.recompute: full", of_layers - layers * input - of_layers / layers, 1.0 / 3, "a third more compute");
   }
 
+  /// A system's buckets hold at least its largest parameter; what lies in them beyond that, options say.
+  void smaller_buckets() {
+    const SchemeChoice* choice = find_choice(scenario_.schemes, result_.scheme);
+    std::string sizes;
+    for (const Option& option : choice ? choice->entry.options : std::vector<Option>{})
+      if (option.name.find("bucket_size") != std::string::npos || option.name.find("bucket_cap") != std::string::npos)
+        sizes += (sizes.empty() ? "a smaller " : " or ") + option.name;
+    if (!sizes.empty())
+      add(sizes, held(Band::bucket) - largest(1) * double(bytes_of(type())), 0, "at best; more, smaller messages");
+  }
+
   /// On one stream, a block is free again at once; but nothing overlaps.
   void one_stream() {
     if (f_.allocator.awaiting == 0 || knobs_.streams == 1) return;
@@ -203,7 +216,7 @@ std::string misfit_text(const Scenario& scenario, const SchemeResult& result, co
       return text + " Cheapest remedy: " + remedy.knob + " (about " + bytes_text(remedy.bytes) + ", " + remedy.at + ").";
     others += (others.empty() ? "" : ", ") + remedy.knob + " (about " + bytes_text(remedy.bytes) + ")";
   }
-  if (others.empty()) return text + " No knob would help.";
+  if (others.empty()) return text + " None of the knobs that are estimated here would save 1 %.";
   return text + " None of these alone would do: " + others + ".";
 }
 

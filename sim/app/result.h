@@ -28,6 +28,8 @@ struct RankResult {
   Crossing crossed;                                   ///< between the host and the GPU over the whole run
   std::int64_t traffic_bytes = 0, control_bytes = 0;  ///< sent over the whole run
   std::vector<Span> spans;                            ///< recorded ranks only; seconds as above
+  std::vector<HostWait> waits;                        ///< the host's; recorded ranks only
+  std::vector<double> host_step_begin;                ///< when the host began to enqueue each step
   std::vector<LedgerEntry> entries;                   ///< recorded ranks only; seconds as above (bind is before 0)
   std::vector<AllocatorEvent> allocator_history;      ///< recorded ranks only, with an emulated allocator; seconds as above
 };

@@ -87,7 +87,8 @@ void write_scheme(const fs::path& folder, const Scenario& scenario, const Scheme
   std::vector<formats::RankTrace> recorded;
   for (int r = 0; r < int(result.ranks.size()); ++r) {
     const RankResult& rank = result.ranks[r];
-    if (scenario.recorded_ranks.has(r)) recorded.push_back({r, rank.spans, rank.entries, rank.step_begin, rank.step_end});
+    if (scenario.recorded_ranks.has(r))
+      recorded.push_back({r, rank.spans, rank.entries, rank.step_begin, rank.step_end, rank.waits, rank.host_step_begin});
   }
   write_file(folder / "memory.csv", [&](std::ostream& out) {
     formats::write_memory_header(out);
@@ -173,8 +174,8 @@ ResultsFolder::ResultsFolder(const fs::path& wanted) : wanted_(wanted) {
   if (error) refuse(wanted, "is no place for results: " + error.message());
   if (!place_.has_filename()) place_ = place_.parent_path();
   const char* remedy = "; choose another folder with -o";
-  if (place_ == fs::current_path(error) || place_ == place_.root_path())
-    refuse(wanted, std::string("is the folder you are in") + remedy);
+  if (place_ == place_.root_path()) refuse(wanted, std::string("is the root of all folders") + remedy);
+  if (place_ == fs::current_path(error)) refuse(wanted, std::string("is the folder you are in") + remedy);
   if (fs::is_symlink(wanted, error) && !fs::exists(wanted, error)) refuse(wanted, std::string("is a link to nothing") + remedy);
   if (fs::exists(place_, error)) {
     if (!fs::is_directory(place_, error)) refuse(wanted, std::string("is a file") + remedy);

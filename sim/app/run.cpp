@@ -54,7 +54,7 @@ struct Ranks {
   StopAt stop;
   struct Own {
     std::vector<StepReport> reports;
-    std::vector<double> begin, end;
+    std::vector<double> begin, end, host_begin;
     std::vector<Part> resident, host_resident;
     std::int64_t allocated = 0;  // between steps, by PyTorch's count
     std::vector<ThetaPiece> theta;
@@ -93,11 +93,13 @@ void train(Ranks& ranks, Device& device, Fabric& fabric) {
   scheme->bind(rank);
   device.synchronize();
   own.reports.resize(scenario.steps), own.begin.resize(scenario.steps), own.end.resize(scenario.steps);
+  own.host_begin.resize(scenario.steps);
   own.units = scheme->units(), own.shard = scheme->shard(), own.has_closed_forms = scheme->has_closed_forms(),
   own.shards = scheme->mesh().shards.size;
   if (dynamic_cast<const BandScheme*>(scheme.get())) own.unit_names = names_of(*model, own.units);
   for (int step = 0; step < scenario.steps && ranks.stop.begins(step); ++step) {
     if (scenario.tells_timeline && device.rank() == 0 && step + 1 == scenario.steps) rank.timeline = &own.timeline;
+    own.host_begin[step] = device.now();
     device.stamp(Lane::compute, own.begin[step]);
     scheme->run_step(step, own.reports[step]);
     if (scenario.knobs.step_barrier) own.end[step] = device.now();
@@ -121,6 +123,7 @@ RankResult books_of(const Device& device, Ranks::Own& own, double start, bool re
       result.loss_scales.push_back(report.scaler[0]), result.updates.push_back(report.scaler[2]);
     result.step_begin.push_back(own.begin[step] - start);
     result.step_end.push_back(own.end[step] - start);
+    result.host_step_begin.push_back(own.host_begin[step] - start);
   }
   result.peak = device.ledger().peak();
   result.model_state_peak = device.ledger().model_state_peak();
@@ -134,7 +137,9 @@ RankResult books_of(const Device& device, Ranks::Own& own, double start, bool re
   result.control_bytes = device.recorder().control_bytes();
   if (!recorded) return result;
   result.spans = device.recorder().spans();
-  for (Span& span : result.spans) span.begin -= start, span.end -= start;
+  for (Span& span : result.spans) span.begin -= start, span.end -= start, span.issue_begin -= start, span.issue_end -= start;
+  result.waits = device.recorder().waits();
+  for (HostWait& wait : result.waits) wait.begin -= start, wait.end -= start;
   result.entries = device.ledger().entries();
   for (LedgerEntry& entry : result.entries) entry.seconds -= start;
   return result;
@@ -306,9 +311,13 @@ SchemeResult run_scheme(const Scenario& scenario, const TrainingSet& set, const 
                       std::to_string(int(std::ceil(scenario.patience))) +
                       " s, so its step() hangs; it was ended (patience: in the scenario says how long to wait)");
   if (!end.answered) {
-    if (!scenario.simgrid_tracing.empty())
-      throw ScenarioError("--cfg=" + scenario.simgrid_tracing.front() + ": SimGrid's tracing ended the run with " + end.how +
-                          "; it cannot draw both ways of a split-duplex link: add --cfg=tracing/platform/topology:no");
+    const std::vector<std::string>& tracing = scenario.simgrid_tracing;
+    const char topology[] = "tracing/platform/topology:no";
+    if (!tracing.empty())
+      throw ScenarioError("--cfg=" + tracing.front() + ": SimGrid's tracing ended the run with " + end.how +
+                          (std::count(tracing.begin(), tracing.end(), topology) > 0
+                               ? "; leave out an option, or trace without it"
+                               : std::string("; it cannot draw both ways of a split-duplex link: add --cfg=") + topology));
     if (const std::string text = platform_refusal(end.messages, scenario.platform); !text.empty())
       throw ScenarioError(in_users_words(text, scenario));
     if (end.how == "signal 9") throw std::bad_alloc();  // how the system takes back memory that it has not got

@@ -9,6 +9,7 @@
 #include <nlohmann/json.hpp>
 
 #include "app/measurement_table.h"
+#include "app/summary_check.h"
 #include "core/error.h"
 #include "formats/summary.h"
 
@@ -60,8 +61,9 @@ nlohmann::ordered_json read_summary(const fs::path& folder) {
   if (!formats::is_summary(text))
     throw ScenarioError(folder.string() + ": is no folder that 'shardsim run' wrote: it has no summary.json of this program");
   const auto summary = nlohmann::ordered_json::parse(text);
-  if (summary["schema_version"] != 1)
+  if (summary["schema_version"] != formats::summary_version)
     throw ScenarioError(folder.string() + ": was written by another version of shardsim; run the scenario again");
+  check_summary(summary, (folder / "summary.json").string());
   return summary;
 }
 

@@ -52,39 +52,12 @@ Scenario scenario_of(const fs::path& file, const YamlNode& tree, const Registry&
   scenario.file = file;
   scenario.text = yaml_text(tree);
   std::vector<std::string>& defaults = scenario.defaults_used;
-  const Fields root(tree,
-                    {"name",
-                     "schemes",
-                     "platform",
-                     "world",
-                     "model",
-                     "data",
-                     "batch",
-                     "precision",
-                     "optimizer",
-                     "units",
-                     "streams",
-                     "prefetch",
-                     "unreduced",
-                     "grads",
-                     "step_barrier",
-                     "numerics",
-                     "mesh",
-                     "patience",
-                     "steps",
-                     "seed",
-                     "backend",
-                     "fabric",
-                     "latency",
-                     "hazards",
-                     "record",
-                     "expect",
-                     "measured",
-                     "memory",
-                     "prices",
-                     "single_gpu_seconds",
-                     "collectives",
-                     "sweep"},
+  const Fields root(tree, {"name",        "schemes",   "platform",     "world",    "model",   "data",
+                           "batch",       "precision", "optimizer",    "units",    "streams", "prefetch",
+                           "unreduced",   "grads",     "step_barrier", "numerics", "mesh",    "patience",
+                           "steps",       "seed",      "backend",      "fabric",   "latency", "hazards",
+                           "record",      "expect",    "measured",     "memory",   "prices",  "single_gpu_seconds",
+                           "collectives", "sweep"},
                     defaults);
 
   const YamlNode* name = root.find("name");
@@ -119,7 +92,7 @@ Scenario scenario_of(const fs::path& file, const YamlNode& tree, const Registry&
   if (const YamlNode* node = root.find("patience")) {
     scenario.patience = seconds_of(*node);
     if (!(scenario.patience >= 0.1 && scenario.patience <= 1e6))
-      refuse(*node, quoted(node->text) + " is out of range; write 0.1s or more");
+      refuse(*node, quoted(node->text) + " is out of range; write 0.1s to 1e6s");
   }
   read_record(root, scenario);
   if (const YamlNode* node = root.find("prices")) scenario.prices = read_prices(*node, scenario);

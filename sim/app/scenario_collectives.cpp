@@ -20,13 +20,13 @@ double bandwidth_of(const YamlNode& node) {
   } catch (const std::invalid_argument& error) {
     refuse(node, error.what());
   }
-  refuse(node, quoted(text) + " is out of range; a bus bandwidth is greater than 0");
+  refuse(node, quoted(text) + " is out of range; write a bus bandwidth from 1Bps to 1e9GBps");
 }
 
 double latency_of(const YamlNode& node) {
   const double value = seconds_of(node);
   if (value >= 0 && value <= 1e6) return value;
-  refuse(node, quoted(node.text) + " is out of range; a latency is 0 or more");
+  refuse(node, quoted(node.text) + " is out of range; write a latency from 0s to 1e6s");
 }
 
 /// Calls read(measured, value) for each collective that the map names.

@@ -29,7 +29,7 @@ Cut cut_of(const YamlNode& node, std::vector<std::string>& defaults) {
   const YamlNode& size = Fields(node, {"bucket"}, defaults).need("bucket", "units: {bucket: 25MB}");
   const double bytes = bytes_of(size);
   if (bytes < 1 || bytes > double(std::int64_t{1} << 60))
-    refuse(size, quoted(size.text) + " is out of range; a bucket has at least one byte");
+    refuse(size, quoted(size.text) + " is out of range; write a bucket from 1B to 1024PiB");
   return {Cut::Kind::bucket, std::int64_t(bytes)};
 }
 

@@ -1,10 +1,12 @@
 // Sweep: forked workers that claim runs in the journal, each of which runs in a process of its own (app/run.h).
 #include "app/sweep.h"
 
+#include <fcntl.h>
 #include <sys/prctl.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <cerrno>
 #include <charconv>
 #include <csignal>
@@ -58,7 +60,31 @@ void work(const SweepPlan& plan, const std::filesystem::path& file, const Regist
       }
 }
 
-pid_t started(const std::function<void()>& body) {
+/// A pipe through which processes say in a line why they give up; only the first is told, since all of them mean the same.
+class LastWords {
+ public:
+  LastWords() {
+    if (pipe2(ends_, O_CLOEXEC | O_NONBLOCK) != 0) throw std::runtime_error("cannot make a pipe");
+  }
+  ~LastWords() { close(ends_[0]), close(ends_[1]); }
+  LastWords(const LastWords&) = delete;
+  LastWords& operator=(const LastWords&) = delete;
+
+  void say(const std::string& line) const {
+    if (write(ends_[1], (line + "\n").data(), line.size() + 1) < 0) return;  // full of what others said
+  }
+  std::string first() const {
+    char buffer[4096];
+    const ssize_t n = read(ends_[0], buffer, sizeof buffer);
+    const std::string said(buffer, std::size_t(std::max<ssize_t>(n, 0)));
+    return said.substr(0, said.find('\n'));
+  }
+
+ private:
+  int ends_[2];
+};
+
+pid_t started(const std::function<void()>& body, const LastWords& words) {
   std::fflush(nullptr);
   const pid_t process = fork();
   if (process < 0) throw std::runtime_error("cannot start a process: fork failed");
@@ -68,6 +94,8 @@ pid_t started(const std::function<void()>& body) {
   int code = 0;
   try {
     body();
+  } catch (const ScenarioError& error) {
+    words.say(error.what());
   } catch (const std::exception& error) {
     std::fprintf(stderr, "%s\n", error.what());
     code = 1;
@@ -91,9 +119,10 @@ SweepSeat sweep_seat() {
   return {};
 }
 
-std::string carry_out(const SweepPlan& plan, const std::filesystem::path& file, int jobs, const Registry& registry,
-                      const SweepProgress& progress) {
-  const auto worker = [&] { return started([&] { work(plan, file, registry); }); };
+SweepEnd carry_out(const SweepPlan& plan, const std::filesystem::path& file, int jobs, const Registry& registry,
+                   const SweepProgress& progress) {
+  const LastWords words;
+  const auto worker = [&] { return started([&] { work(plan, file, registry); }, words); };
   std::vector<pid_t> workers;
   for (int i = 0; i < jobs; ++i) workers.push_back(worker());
   std::string ends;
@@ -115,7 +144,7 @@ std::string carry_out(const SweepPlan& plan, const std::filesystem::path& file, 
     });
     if (progress) progress();
   }
-  return ends.empty() ? ends : ends.substr(2);
+  return {words.first(), ends.empty() ? ends : ends.substr(2)};
 }
 
 }  // namespace shardsim

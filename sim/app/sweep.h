@@ -18,8 +18,11 @@ SweepSeat sweep_seat();
 using SweepProgress = std::function<void()>;
 
 /// Runs in `jobs` processes what the journal in `file` lacks, together with whoever else works on that file, and returns when it
-/// lacks nothing, when interrupted, or when no process is left. One that is killed is replaced, a few times. Returns how processes
-/// ended that should not have; empty if all is well.
-std::string carry_out(const SweepPlan&, const std::filesystem::path& file, int jobs, const Registry&, const SweepProgress&);
+/// lacks nothing, when interrupted, or when no process is left. One that is killed is replaced, a few times.
+struct SweepEnd {
+  std::string refusal;  ///< why a process had to give up: the journal cannot be written; empty if none had to
+  std::string others;   ///< how processes ended that should not have; empty if all is well
+};
+SweepEnd carry_out(const SweepPlan&, const std::filesystem::path& file, int jobs, const Registry&, const SweepProgress&);
 
 }  // namespace shardsim

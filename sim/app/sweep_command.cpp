@@ -5,6 +5,7 @@
 
 #include <CLI/CLI.hpp>
 #include <chrono>
+#include <csignal>
 #include <cstdio>
 #include <fstream>
 #include <iostream>
@@ -99,15 +100,18 @@ int sweep(const SweepOptions& options, const Registry& registry, const SweepSeat
   catch_interrupts();
   const int cores = seat.size > 1 ? 1 : std::max(1, int(std::thread::hardware_concurrency()));
   const bool speaks = seat.rank == 0, shows_progress = speaks && !options.quiet && ::isatty(STDERR_FILENO);
-  const std::string ends = carry_out(plan, file, options.jobs > 0 ? options.jobs : cores, registry,
-                                     shows_progress ? progress_line(plan, journal) : SweepProgress());
+  std::signal(SIGXFSZ, SIG_IGN);  // a file that may not grow further is an error like a full disk
+  const SweepEnd end = carry_out(plan, file, options.jobs > 0 ? options.jobs : cores, registry,
+                                 shows_progress ? progress_line(plan, journal) : SweepProgress());
   if (shows_progress) std::fputs("\r\033[K", stderr);
   const std::vector<std::string> outcomes = outcomes_of(plan, journal);
   const int missing = count_of(outcomes, ""), failed = count_of(outcomes, "failed");
   if (missing > 0) {
-    std::cerr << (speaks ? "" : "rank " + std::to_string(seat.rank) + ": ") + (interrupted() ? "interrupted" : ends) + "; " +
-                     std::to_string(int(outcomes.size()) - missing) + " of " + std::to_string(outcomes.size()) +
-                     " runs are done, and the same command does the rest\n";
+    const std::string rest = "; " + std::to_string(int(outcomes.size()) - missing) + " of " + std::to_string(outcomes.size()) +
+                             " runs are done, and the same command does the rest";
+    if (!interrupted() && !end.refusal.empty()) throw ScenarioError(end.refusal + rest);
+    std::cerr << (speaks ? "" : "rank " + std::to_string(seat.rank) + ": ") + (interrupted() ? "interrupted" : end.others) + rest +
+                     "\n";
     return interrupted() ? was_interrupted : speaks ? our_error : fine;
   }
   if (!speaks) return fine;

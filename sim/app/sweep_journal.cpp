@@ -31,6 +31,8 @@ struct flock region(short type, std::int64_t byte) {
 SweepJournal::SweepJournal(const std::filesystem::path& file)
     : file_(file), descriptor_(open(file.c_str(), O_RDWR | O_CREAT | O_CLOEXEC, 0666)) {
   if (descriptor_ < 0) refuse(std::strerror(errno));
+  struct stat about {};
+  if (fstat(descriptor_, &about) != 0 || !S_ISREG(about.st_mode)) refuse("is no plain file");
 }
 
 SweepJournal::~SweepJournal() { close(descriptor_); }
@@ -87,7 +89,7 @@ void SweepJournal::add(std::uint64_t key, const std::string& outcome) {
   for (std::size_t done = 0; done < line.size();) {
     const ssize_t n = pwrite(descriptor_, line.data() + done, line.size() - done, read_to_ + std::int64_t(done));
     if (n > 0) done += std::size_t(n);
-    else if (errno != EINTR) refuse(std::strerror(errno));
+    else if (errno != EINTR) throw ScenarioError(file_.string() + ": cannot be written: " + std::strerror(errno));
   }
   unlock(end_of_file);
 }

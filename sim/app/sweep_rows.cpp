@@ -107,6 +107,22 @@ void sort_by(std::size_t figure, std::vector<const Row*>& rows) {
   });
 }
 
+/// Of those that do not fit, what is nearest to fitting; nothing where there is no such run.
+std::string why_none(const SweepPlan& plan, const std::vector<Row>& rows) {
+  const std::size_t needed = index_of("needed_bytes");
+  const Row* nearest = nullptr;
+  for (const Row& row : rows)
+    if (row.status == "does_not_fit" && (!nearest || row.figures[needed] < nearest->figures[needed])) nearest = &row;
+  if (!nearest) return "; no run has such a figure";
+  std::string point = nearest->run->scheme;
+  const std::vector<std::string> keys = plan.grid.keys(), cells = plan.grid.cells(nearest->run->point);
+  for (std::size_t k = 0; k < keys.size(); ++k)
+    if (keys[k] != "schemes") point += ", " + keys[k] + " " + cells[k];
+  return "; the nearest (" + point + ") needs " + bytes_text(nearest->figures[needed]) + " of the GPU's " +
+         bytes_text(nearest->figures[index_of("gpu_memory_bytes")]) +
+         ". 'shardsim run' at that point says which knob helps; without --fits all are ranked.";
+}
+
 bool have_unequal_steps(const std::vector<const Row*>& rows) {
   const auto samples = [](const Row* row) {
     return row->figures[index_of("step_seconds")] * row->figures[index_of("samples_per_second")];
@@ -197,7 +213,7 @@ std::string ranking_text(const SweepPlan& plan, const std::vector<std::string>& 
   sort_by(best, rows);
   std::string text =
       counts_text(plan, all) + "\nBest by " + ranking.best + (ranking.only_fitting ? ", of those that fit:\n" : ":\n");
-  if (rows.empty()) return text + "  none\n";
+  if (rows.empty()) return text + wrapped("  none" + why_none(plan, all), 6);
   std::vector<std::size_t> shown = {best};
   for (const char* name : {"step_seconds", "samples_per_second", "needed_bytes"})
     if (index_of(name) != best) shown.push_back(index_of(name));

@@ -357,7 +357,8 @@ std::string table_text(const Scenario& scenario, const std::vector<SchemeResult>
   std::size_t name = 7;
   for (const Figures& f : all) name = std::max(name, f.scheme.size());
   std::string text = bold + head(scenario, results.front(), all.front()) + plain + "\n" + memory_block(all, name) + "\n" +
-                     time_block(scenario, all, name) + "\n" + allocator_block(all, name) + measured_block(scenario, all, name) + bold +
+                     time_block(scenario, all, name) + "\n" + allocator_block(all, name) + measured_block(scenario, all, name) +
+                     bold +
                      "Held at the model-state peak, in bytes per parameter:" + plain + "\n";
   std::string gaps, systems;
   for (std::size_t i = 0; i < all.size(); ++i) {

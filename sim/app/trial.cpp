@@ -17,6 +17,28 @@ cost::Prices share_of_host() {
   return prices;
 }
 
+/// How a trial on GPT-2 differs from the plain one.
+struct Setting {
+  int shards = 0;
+  std::int64_t more_tokens = 0;  ///< in the vocabulary
+  bool fp32 = false;
+};
+
+/// A steady step on GPT-2: the first is another one where a system rebuilds its buckets or records its trace.
+Trial on_gpt2(const SchemeChoice& choice, const Setting& setting) {
+  Trial trial;
+  Scenario& scenario = trial.scenario = gpt2_scenario("gpt2");
+  scenario.knobs.shards = setting.shards;
+  scenario.transformer->shape.vocab += setting.more_tokens;
+  if (setting.fp32) scenario.knobs.precision = {};
+  scenario.recorded_ranks = 1;
+  scenario.steps = 3;
+  scenario.tells_timeline = true;
+  trial.result = run_scheme(scenario, TrainingSet(scenario), choice);
+  trial.figures = measure(scenario, trial.result);
+  return trial;
+}
+
 }  // namespace
 
 Trial try_out(const SchemeChoice& choice, int accumulation) {
@@ -52,34 +74,21 @@ Scenario gpt2_scenario(const std::string& preset) {
   return scenario;
 }
 
-Trial try_out_on_gpt2(const SchemeChoice& choice) {
-  Trial trial;
-  Scenario& scenario = trial.scenario = gpt2_scenario("gpt2");
-  scenario.recorded_ranks = 1;
-  scenario.steps = 3;  // the first is another one where a system rebuilds its buckets or records its trace
-  scenario.tells_timeline = true;
-  struct Change {
-    int shards = 0;
-    std::int64_t more_tokens = 0;
-    bool fp32 = false;
-  };
+std::vector<Trial> try_out_on_gpt2(const std::vector<SchemeChoice>& choices) {
   // Some need to know how many ranks share a copy, some a table that the ranks divide, too, some keep no master.
-  constexpr Change changes[] = {{}, {.shards = 4}, {.shards = 4, .more_tokens = 50304 - 50257}, {.fp32 = true}};
-  const Scenario plain = scenario;
-  for (const Change& change : changes) {
-    scenario = plain;
-    scenario.knobs.shards = change.shards;
-    scenario.transformer->shape.vocab += change.more_tokens;
-    if (change.fp32) scenario.knobs.precision = {};
+  constexpr Setting settings[] = {{}, {.shards = 4}, {.shards = 4, .more_tokens = 50304 - 50257}, {.fp32 = true}};
+  for (const Setting& setting : settings) {
+    std::vector<Trial> trials;
     try {
-      trial.result = run_scheme(scenario, TrainingSet(scenario), choice);
-      break;
+      for (const SchemeChoice& choice : choices) trials.push_back(on_gpt2(choice, setting));
+      return trials;
     } catch (const ScenarioError&) {
-      if (&change == std::end(changes) - 1) throw;
+      if (choices.size() == 1 && &setting == std::end(settings) - 1) throw;
     }
   }
-  trial.figures = measure(scenario, trial.result);
-  return trial;
+  std::vector<Trial> trials;  // no setting suits all of them: each in its own
+  for (const SchemeChoice& choice : choices) trials.push_back(try_out_on_gpt2({choice}).front());
+  return trials;
 }
 
 std::string gpt2_trial_words(const Trial& trial) {

@@ -111,6 +111,7 @@ std::size_t Options::at(const std::string& name) const {
 std::string Options::suffix() const {
   std::string suffix;
   bool differs = false;
+  int left_out = 0;
   for (const std::size_t i : given_) {
     const Option& option = declared_[i];
     differs |= !same(values_[i], parsed(option, option.standard));
@@ -118,7 +119,9 @@ std::string Options::suffix() const {
     for (char& c : part)
       if (!std::isalnum(static_cast<unsigned char>(c)) && c != '-' && c != '_' && c != '.' && c != '+') c = '_';
     if (suffix.size() + part.size() <= longest_suffix) suffix += part;
+    else ++left_out;
   }
+  if (left_out > 0) suffix += "-and-" + std::to_string(left_out) + "-more";
   return differs ? suffix : "";
 }
 

@@ -48,8 +48,8 @@ class Options {
   const std::vector<Option>& declared() const { return declared_; }
   /// Null if there is none.
   const Option* find(const std::string& name) const;
-  /// "-stage3-overlap_comm-true": what was set, in that order, fit for a folder's name and at most 80 characters; empty if nothing
-  /// differs from its default.
+  /// "-stage3-overlap_comm-true": what was set, in that order, fit for a folder's name; what is beyond 80 characters is counted, as
+  /// "-and-2-more". Empty if nothing differs from its default.
   std::string suffix() const;
   /// True if every value is the same; 5e8 is 500000000.
   bool operator==(const Options&) const;

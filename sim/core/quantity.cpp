@@ -70,7 +70,7 @@ double parse_quantity(std::string_view text, Measure measure) {
   double value = 0;
   const auto [rest, error] = std::from_chars(text.data(), text.data() + text.size(), value);
   if (error == std::errc::result_out_of_range || (error == std::errc() && !std::isfinite(value)))
-    throw std::invalid_argument(quoted + " is out of range");
+    throw std::invalid_argument(quoted + " is larger than any number of 64 bits; write a smaller one");
   if (error != std::errc()) throw std::invalid_argument(quoted + " is not a number; write for example " + known(measure));
   std::string_view unit(rest, std::size_t(text.data() + text.size() - rest));
   while (!unit.empty() && unit.front() == ' ') unit.remove_prefix(1);

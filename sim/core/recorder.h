@@ -1,5 +1,6 @@
 // Recorder: what a rank did, when, and what it sent. Every trace, table and figure is drawn from it.
 #pragma once
+#include <cmath>
 #include <cstdint>
 #include <vector>
 
@@ -26,6 +27,16 @@ struct Span {
   Dtype dtype = Dtype::fp32;
   bool tree = false;  ///< NCCL's trees carry it, not its rings
   Group group = {};
+
+  /// When the host was busy enqueueing it; NaN from a device that does not tell.
+  double issue_begin = NAN, issue_end = NAN;
+};
+
+/// The host stood still: until all lanes were empty, until an event, or until the launch queue had room again.
+struct HostWait {
+  enum class Until : std::uint8_t { all, event, room };
+  double begin, end;  ///< seconds
+  Until until;
 };
 
 class Recorder {
@@ -38,9 +49,14 @@ class Recorder {
   std::int64_t traffic_bytes() const { return traffic_bytes_; }
   std::int64_t control_bytes() const { return control_bytes_; }
   const std::vector<Span>& spans() const { return spans_; }
+  void add(const HostWait& wait) {
+    if (keeps_spans_ && wait.end > wait.begin) waits_.push_back(wait);
+  }
+  const std::vector<HostWait>& waits() const { return waits_; }
 
  private:
   std::vector<Span> spans_;
+  std::vector<HostWait> waits_;
   std::int64_t traffic_bytes_ = 0, control_bytes_ = 0;
   bool keeps_spans_;
 };

@@ -131,7 +131,10 @@ double parse_fact(const Fact& fact, std::string_view text) {
   if (is_percentage) value /= 100;
   if (!is_number && value != 0 && !std::isalpha((unsigned char)text.back()))
     throw std::invalid_argument(quoted(text) + " has no unit; platforms/ shows what to write");
-  if (!(value >= fact.low && value <= fact.high)) throw std::invalid_argument(quoted(text) + " is out of range");
+  if (!(value >= fact.low && value <= fact.high))
+    throw std::invalid_argument(quoted(text) + " is out of range; write a value " +
+                                (fact.low == least ? "above 0" : "from " + fact_text(fact, fact.low)) + " up to " +
+                                fact_text(fact, fact.high));
   if (fact.get({}) == 0 && fact.name == std::string_view("multiprocessors") && value != std::floor(value))
     throw std::invalid_argument(quoted(text) + " is not a whole number");
   return value;

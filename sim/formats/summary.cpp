@@ -10,8 +10,6 @@ namespace {
 
 using Json = nlohmann::ordered_json;
 
-constexpr int schema_version = 1;
-
 /// A whole number without ".0"; null for what JSON cannot say.
 Json number(double value) {
   if (!std::isfinite(value)) return nullptr;
@@ -139,7 +137,7 @@ double Figures::loss_last_tenth() const {
 
 void write_summary(std::ostream& stream, const RunFacts& facts, const std::vector<Figures>& all) {
   Json json;
-  json["schema_version"] = schema_version;
+  json["schema_version"] = summary_version;
   json["program"] = "shardsim";
   json["scenario"] = facts.scenario;
   json["scenario_file"] = facts.file;

@@ -85,9 +85,12 @@ struct Figures {
 struct RunFacts {
   std::string scenario, file, numerics, fabric, latency;
   std::vector<std::string> defaults_used;
-  std::vector<std::string> notes;  ///< warnings, and what else the printed table says in words about the run
+  std::vector<std::string> notes;    ///< warnings, and what else the printed table says in words about the run
   std::string measured_source = {};  ///< of the schemes' measured figures
 };
+
+/// Of the keys below; another one means other keys.
+inline constexpr int summary_version = 1;
 
 /// One line per key, in a fixed order; numbers that are not finite become null.
 void write_summary(std::ostream&, const RunFacts&, const std::vector<Figures>&);

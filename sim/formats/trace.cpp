@@ -1,9 +1,7 @@
-// trace.json: written event by event, since a trace may hold millions.
+// trace.json: the rows of each GPU; those of its host are in trace_host.
 #include "formats/trace.h"
 
 #include <algorithm>
-#include <cmath>
-#include <cstdio>
 #include <map>
 #include <nlohmann/json.hpp>
 #include <ostream>
@@ -12,6 +10,8 @@
 #include "core/op.h"
 #include "formats/held.h"
 #include "formats/spans.h"
+#include "formats/trace_events.h"
+#include "formats/trace_host.h"
 
 namespace shardsim::formats {
 namespace {
@@ -22,62 +22,6 @@ constexpr int first_gpu_sorted = 1 << 24;  // the profiler's sort index of GPU 0
 std::string quoted(const std::string& text) {
   return nlohmann::json(text).dump(-1, ' ', true, nlohmann::json::error_handler_t::replace);
 }
-
-class Writer {
- public:
-  Writer(std::ostream& out, double origin) : out_(out), origin_(origin) {}
-
-  long long nanoseconds(double seconds) const { return std::llround((seconds - origin_) * 1e9); }
-
-  void metadata(int rank, const char* what, int row, const std::string& args) {
-    event("M", what, rank, row, 0);
-    out_ << R"(, "args": {)" << args << "}}";
-  }
-
-  /// Rounded at both ends, so that slices which follow one another still do.
-  void slice(int rank, int row, const std::string& name, const char* category, long long begin_ns, long long end_ns,
-             const std::string& args) {
-    event("X", name, rank, row, begin_ns);
-    out_ << R"(, "cat": ")" << category << R"(", "dur": )" << microseconds(end_ns - begin_ns) << R"(, "args": {)" << args << "}}";
-  }
-
-  /// From the slice that begins at `from` to the one that begins at `to`.
-  void flow(int rank, int from_row, long long from_ns, int to_row, long long to_ns) {
-    const std::string rest = R"(, "cat": "gather_to_use", "id": )" + std::to_string(++flows_);
-    event("s", "gather to first use", rank, from_row, from_ns);
-    out_ << rest << '}';
-    event("f", "gather to first use", rank, to_row, to_ns);
-    out_ << rest << R"(, "bp": "e"})";
-  }
-
-  void counters(int rank, const Held& held) {
-    const long long at = nanoseconds(held.seconds);
-    event("C", "memory by band (bytes)", rank, step_row, at);
-    out_ << R"(, "args": {)";
-    for (int band = 0; band < band_count; ++band)
-      out_ << (band ? ", " : "") << '"' << name_of(Band(band)) << R"(": )" << held.bytes[band];
-    out_ << "}}";
-    event("C", "memory (bytes)", rank, step_row, at);
-    out_ << R"(, "args": {"total": )" << held.total << "}}";
-  }
-
- private:
-  void event(const char* phase, const std::string& name, int rank, int row, long long at_ns) {
-    out_ << (first_ ? "\n" : ",\n") << R"({"ph": ")" << phase << R"(", "name": ")" << name << R"(", "pid": )" << rank
-         << R"(, "tid": )" << row << R"(, "ts": )" << microseconds(at_ns);
-    first_ = false;
-  }
-  static std::string microseconds(long long ns) {
-    char text[40];
-    std::snprintf(text, sizeof text, "%lld.%03lld", ns / 1000, ns % 1000);
-    return text;
-  }
-
-  std::ostream& out_;
-  double origin_;
-  long long flows_ = 0;
-  bool first_ = true;
-};
 
 // ---- collectives, in PyTorch's and NCCL's words
 
@@ -142,7 +86,7 @@ std::string collective_args(const Span& span, int world, int sequence) {
 
 // ---- a rank
 
-void write_names(Writer& writer, const RankTrace& trace) {
+void write_names(TraceEvents& writer, const RankTrace& trace) {
   const std::string rank = std::to_string(trace.rank);
   writer.metadata(trace.rank, "process_name", 0, R"("name": "rank )" + rank + '"');
   writer.metadata(trace.rank, "process_labels", 0, R"("labels": "GPU )" + rank + '"');
@@ -158,19 +102,11 @@ void write_names(Writer& writer, const RankTrace& trace) {
   }
 }
 
-std::string name_of_op(const Span& span, const std::vector<std::string>& unit_names) {
-  const std::string unit = span.unit < 0                                ? ""
-                           : std::size_t(span.unit) < unit_names.size() ? " " + unit_names[std::size_t(span.unit)]
-                                                                        : " u" + std::to_string(span.unit);
-  return std::string(name_of(span.verb)) + unit + ": " + op_name(span.op);
-}
-
-bool is_memset(const Span& span) { return span.op != Span::collective && op_name(span.op) == std::string("fill"); }
-
-void write_slices(Writer& writer, const RankTrace& trace, const TraceFacts& facts) {
+/// Span i has the correlation `first` + i.
+void write_slices(TraceEvents& writer, const RankTrace& trace, const TraceFacts& facts, const std::vector<Span>& spans,
+                  long long first) {
   std::map<std::pair<std::string, Lane>, int> sequences;  // of each communicator
   std::map<int, const Span*> gathered;                    // by unit, and not used yet
-  const std::vector<Span> spans = in_time_order(trace.spans);
   for (const Span& span : spans) {
     const int row = stream_number(span.lane);
     const long long begin = writer.nanoseconds(span.begin);
@@ -178,16 +114,18 @@ void write_slices(Writer& writer, const RankTrace& trace, const TraceFacts& fact
     std::string args = R"("device": )" + std::to_string(trace.rank) + R"(, "context": 1, "stream": )" + std::to_string(row) +
                        R"(, "step": )" + std::to_string(step_of(span.begin, trace.step_begin)) + R"(, "verb": ")" +
                        name_of(span.verb) + R"(", "unit": )" + std::to_string(span.unit);
+    if (is_launched(span)) args += R"(, "correlation": )" + std::to_string(first + (&span - spans.data()));
     if (moves) args += collective_args(span, facts.world, sequences[{group_text(span.group), span.lane}]++);
     writer.slice(trace.rank, row,
                  moves             ? kernel_name(span)
                  : is_memset(span) ? "Memset (Device)"
-                                   : name_of_op(span, facts.unit_names),
+                                   : name_of_work(span, facts.unit_names) + ": " + op_name(span.op),
                  is_memset(span) ? "gpu_memset" : "kernel", begin, writer.nanoseconds(span.end), args);
     if (moves && span.moves == Verb::all_gather && !span.control) gathered[span.unit] = &span;
     const auto waiting = moves ? gathered.end() : gathered.find(span.unit);
     if (waiting == gathered.end() || span.begin < waiting->second->end) continue;
-    writer.flow(trace.rank, stream_number(waiting->second->lane), writer.nanoseconds(waiting->second->begin), row, begin);
+    writer.flow("gather to first use", "gather_to_use", trace.rank, stream_number(waiting->second->lane),
+                writer.nanoseconds(waiting->second->begin), trace.rank, row, begin);
     gathered.erase(waiting);
   }
   long long end = 0;
@@ -195,8 +133,18 @@ void write_slices(Writer& writer, const RankTrace& trace, const TraceFacts& fact
     // Without a barrier a step may begin on one stream before the last one has ended on another.
     const long long begin = std::max(end, writer.nanoseconds(trace.step_begin[step]));
     end = std::max(begin, writer.nanoseconds(trace.step_end[step]));
-    writer.slice(trace.rank, step_row, "ProfilerStep#" + std::to_string(step), "user_annotation", begin, end, "");
+    // The host's row has it as user_annotation, as the profiler does.
+    writer.slice(trace.rank, step_row, "ProfilerStep#" + std::to_string(step), "gpu_user_annotation", begin, end, "");
   }
+}
+
+void write_counters(TraceEvents& writer, int rank, const Held& held) {
+  const long long at = writer.nanoseconds(held.seconds);
+  std::string bands;
+  for (int band = 0; band < band_count; ++band)
+    bands += (band ? ", \"" : "\"") + std::string(name_of(Band(band))) + "\": " + std::to_string(held.bytes[band]);
+  writer.counter(rank, "memory by band (bytes)", bands, at);
+  writer.counter(rank, "memory (bytes)", R"("total": )" + std::to_string(held.total), at);
 }
 
 // ---- the top
@@ -226,10 +174,13 @@ void write_head(std::ostream& out, const TraceFacts& facts, const std::vector<Ra
 
 }  // namespace
 
+bool is_memset(const Span& span) { return span.op != Span::collective && op_name(span.op) == std::string("fill"); }
+
 double earliest(const std::vector<RankTrace>& traces) {
   double origin = 0;
   for (const RankTrace& trace : traces) {
-    for (const Span& span : trace.spans) origin = std::min(origin, span.begin);
+    for (const Span& span : trace.spans) origin = std::min({origin, span.begin, is_launched(span) ? span.issue_begin : span.begin});
+    for (const HostWait& wait : trace.waits) origin = std::min(origin, wait.begin);
     for (const LedgerEntry& entry : trace.entries) origin = std::min(origin, entry.seconds);
   }
   return origin;
@@ -238,11 +189,15 @@ double earliest(const std::vector<RankTrace>& traces) {
 void write_trace(std::ostream& out, const TraceFacts& facts, const std::vector<RankTrace>& traces) {
   write_head(out, facts, traces);
   out << R"(, "traceEvents": [)";
-  Writer writer(out, facts.origin);
+  TraceEvents writer(out, facts.origin);
+  long long correlation = 1;
   for (const RankTrace& trace : traces) {
+    const std::vector<Span> spans = in_time_order(trace.spans);
     write_names(writer, trace);
-    write_slices(writer, trace, facts);
-    for (const Held& held : held_over_time(trace.entries)) writer.counters(trace.rank, held);
+    write_slices(writer, trace, facts, spans, correlation);
+    write_host(writer, facts, trace, spans, correlation);
+    correlation += (long long)spans.size();
+    for (const Held& held : held_over_time(trace.entries)) write_counters(writer, trace.rank, held);
   }
   out << "\n]}\n";
 }

@@ -26,6 +26,8 @@ struct RankTrace {
   const std::vector<Span>& spans;
   const std::vector<LedgerEntry>& entries;
   const std::vector<double>&step_begin, &step_end;
+  const std::vector<HostWait>& waits;
+  const std::vector<double>& host_step_begin;
 };
 
 /// When the first of them begins, and not after 0: the ranks of a run share an origin, so that their files can be laid together.
@@ -34,7 +36,11 @@ double earliest(const std::vector<RankTrace>&);
 /// The number under which a lane appears as a stream; PyTorch's compute stream is 7 in such traces.
 constexpr int stream_number(Lane lane) { return 7 + int(lane); }
 
-/// One process per rank, one thread per stream, a row of ProfilerStep annotations, and memory counters: by band, and in all.
+/// A fill is a cudaMemset there.
+bool is_memset(const Span&);
+
+/// One process per rank, one thread per stream, a row of ProfilerStep annotations, and memory counters: by band, and in all; and a
+/// process for the rank's host, where the device tells what it did.
 /// Collectives have NCCL's kernel names and the profiler's arguments; a flow leads from each gather to the first operation that
 /// uses the unit. Timestamps are in microseconds from the origin on, cut to nanoseconds, and slices of a row never
 /// overlap. distributedInfo speaks of the first rank: HolisticTraceAnalysis wants a file per rank.

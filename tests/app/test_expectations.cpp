@@ -51,7 +51,7 @@ TEST_CASE("what was measured of a scheme stands beside its own figure, and may b
   REQUIRE(figures.measured.size() == 2);
   CHECK(figures.measured[0].figure == "step_seconds");
   CHECK(figures.measured[0].here == 2);
-  CHECK(figures.measured[0].measured == 1.9);
+  CHECK(figures.measured[0].measured == doctest::Approx(1.9));
   CHECK(figures.measured[1].measured == 1536);
   CHECK(missed_expectations(scenario, {figures}).size() == 1);  // 2 is 5.3 % above 1.9
   CHECK(measure(scenario, test::made_by_hand("zero3")).measured.empty());
@@ -68,7 +68,8 @@ TEST_CASE("measured figures are read strictly") {
         "s.yaml:5: measured.dp.traffic: is given twice, first in line 5; remove one");
   CHECK(refusal("measured: {source: somebody, ddp: {traffic: 2}}\n").find("s.yaml:5: measured.ddp: unknown key") == 0);
   CHECK(refusal("expect: {dp: {traffic: {about: measured, within: 1%}}}\n") ==
-        "s.yaml:5: expect.dp.traffic.about: there is no traffic of this scheme in the block measured; write it there, or a number here");
+        "s.yaml:5: expect.dp.traffic.about: there is no traffic of this scheme in the block measured; write it there, "
+        "or a number here");
 }
 
 TEST_CASE("theta has to be equal in all schemes if the scenario says so") {

@@ -47,7 +47,7 @@ TEST_CASE("explain of DeepSpeed's stage 3 shows its options, its steady step and
 }
 
 TEST_CASE("the timeline comes from rank 0's last step, in order, as the forked run told it") {
-  const Trial trial = try_out_on_gpt2(schemes({"deepspeed", "--stage", "2", "--overlap_comm", "true"}).front());
+  const Trial trial = try_out_on_gpt2(schemes({"deepspeed", "--stage", "2", "--overlap_comm", "true"})).front();
   const std::vector<TimelineEntry>& timeline = trial.result.timeline;
   REQUIRE(timeline.size() >= 4);
   CHECK(timeline.front().trigger == "first gradient of backward");

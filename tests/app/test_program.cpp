@@ -65,6 +65,16 @@ TEST_CASE("a run prints the table, names its results and ends with 0") {
   CHECK(fs::exists(shardsim.folder() / "results/s/zero3/trace.json"));
 }
 
+TEST_CASE("a command that does not exist names the likely one, and no ranks are no default") {
+  Shell shardsim;
+  CHECK(shardsim("runn s.yaml") == 2);
+  CHECK(shardsim.err().find("shardsim: there is no command 'runn'; did you mean run? The commands are run, explain") == 0);
+  CHECK(shardsim("paint s.yaml") == 2);
+  CHECK_FALSE(has(shardsim.err(), "did you mean"));
+  CHECK(shardsim("run s.yaml --ranks ''") == 2);
+  CHECK(shardsim.err() == "--set record.ranks: is an empty list; write it as ranks: [0, 1, 8-15]\n");
+}
+
 TEST_CASE("two runs leave the same bytes") {
   Shell shardsim;
   REQUIRE(shardsim("run s.yaml -o a --quiet") == 0);

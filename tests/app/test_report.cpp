@@ -80,6 +80,41 @@ TEST_CASE("a name cannot break out of the script that the data stand in") {
   CHECK(page.find("\\u003c/script>\\u003cscript>alert(1)") != std::string::npos);
 }
 
+TEST_CASE("a summary that no run has written so is refused by the place that is wrong") {
+  const test::Scratch scratch;
+  write_results(scratch / "out");
+  const ordered_json whole = ordered_json::parse(scratch.read("out/summary.json"));
+  const auto refusal = [&](const std::string& place, const ordered_json& value) {
+    ordered_json edited = whole;
+    edited[ordered_json::json_pointer(place)] = value;
+    scratch.write("out/summary.json", edited.dump());
+    try {
+      report_data(scratch / "out");
+    } catch (const ScenarioError& error) {
+      const std::string text = error.what(), head = (scratch / "out/summary.json").string() + ": ";
+      CHECK(text.find(head) == 0);
+      CHECK(text.find('\n') == std::string::npos);
+      return text.substr(head.size(), text.find(';') - head.size());
+    }
+    return std::string("accepted");
+  };
+  CHECK(refusal("/results/1/step_seconds", whole["results"][1]["step_seconds"]) == "accepted");
+  CHECK(refusal("/results/1/step_seconds", "fast") == "results[1].step_seconds is no number");
+  CHECK(refusal("/results/0/parameters", 0.5) == "results[0].parameters is no whole number of at least 1");
+  CHECK(refusal("/results/0/peak_bytes", -1) == "results[0].peak_bytes is less than 0");
+  CHECK(refusal("/results/0/scheme", "../other") == "results[0].scheme is no scheme's name");
+  CHECK(refusal("/results/0/peak_parts/0/bytes", "many") == "results[0].peak_parts has something that is no part of the memory");
+  CHECK(refusal("/results/0/resident_composition/param", ordered_json::array()) ==
+        "results[0].resident_composition.param is no number");
+  CHECK(refusal("/results", ordered_json::array()) == "results is empty");
+  CHECK(refusal("/results/0", 3) == "results[0] is no map");
+  CHECK(refusal("/notes", "none") == "notes is no list");
+  ordered_json shorter = whole;
+  shorter["results"][1].erase("peak_seconds");
+  scratch.write("out/summary.json", shorter.dump());
+  CHECK_THROWS_WITH_AS(report_data(scratch / "out"), doctest::Contains("results[1].peak_seconds is missing"), ScenarioError);
+}
+
 TEST_CASE("a folder that no run wrote has no report") {
   const test::Scratch scratch;
   scratch.write("summary.json", "{}");

@@ -101,7 +101,7 @@ TEST_CASE("a place that cannot be a folder is refused before anything is run") {
   CHECK(refusal(scratch / "file").find("file: is a file; choose another folder with -o") != std::string::npos);
   CHECK(refusal(scratch / "file/below/it").find("is a file; choose another folder") != std::string::npos);
   CHECK(refusal("").find("is no place for results") != std::string::npos);
-  CHECK(refusal("/").find("is the folder you are in") != std::string::npos);
+  CHECK(refusal("/").find("is the root of all folders") != std::string::npos);
   CHECK(refusal(".").find("is the folder you are in") != std::string::npos);
   if (::geteuid() == 0) return;  // root may write anywhere
   fs::create_directory(scratch / "locked");

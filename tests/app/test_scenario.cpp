@@ -171,7 +171,7 @@ TEST_CASE("every bad value is refused in one line that names file, line, key and
       {"units: {bucket: 25}", "s.yaml:5: units.bucket: '25' has no unit; write for example 25MB"},
       {"units: {bucket: 25mB}", "s.yaml:5: units.bucket: '25mB' has the unknown unit 'mB'"},
       {"units: {bucket: 5us}", "s.yaml:5: units.bucket: '5us' has the unknown unit 'us'"},
-      {"units: {bucket: 0MB}", "s.yaml:5: units.bucket: '0MB' is out of range; a bucket has at least one byte"},
+      {"units: {bucket: 0MB}", "s.yaml:5: units.bucket: '0MB' is out of range; write a bucket from 1B to 1024PiB"},
       {"units: {bucket: -1MB}", "s.yaml:5: units.bucket: '-1MB' is out of range"},
       {"units: {}", "s.yaml:5: units: the key 'bucket' is missing"},
       {"streams: 5", "s.yaml:5: streams: '5' is out of range; write a whole number from 1 to 4"},

@@ -31,7 +31,7 @@ def number_at(file, place):
             told = next(r for r in results if r["scheme"] == scheme)["measured"]
             return next(each for each in told if each["figure"] == name)[key]
         return functools.reduce(lambda found, name: found[name], key.split("."), next(r for r in results if r["scheme"] == scheme))
-    rows = list(csv.DictReader(file.open(newline="")))
+    rows = list(csv.DictReader(file.read_text().splitlines()))
     if place.startswith("line "):
         line, column = re.fullmatch(r"line (\d+): (\w+)", place).groups()
         return float(rows[int(line) - 2][column])

@@ -71,7 +71,7 @@ class Places(unittest.TestCase):
         self.assertGreater(result["steps"], 0)
         self.assertEqual(len(runs.rows(out / "steps.csv")), result["steps"])
         trace = runs.json.loads((out / "zero3/trace.json").read_text(encoding="utf-8"))
-        marks = [e for e in trace["traceEvents"] if e["name"].startswith("ProfilerStep#")]
+        marks = [e for e in trace["traceEvents"] if e.get("cat") == "gpu_user_annotation"]
         self.assertEqual(len(marks), result["steps"])
         self.assertEqual(max(int(row["held_bytes"]) for row in runs.rows(out / "zero3/memory.csv")), result["peak_bytes"])
 

@@ -16,12 +16,14 @@ struct Recorded {
   std::vector<Span> spans;
   std::vector<LedgerEntry> entries;
   std::vector<double> begin, end;
+  std::vector<HostWait> waits = {};
+  std::vector<double> host_begin = {};
 };
 
 json trace_of(const std::vector<Recorded>& ranks) {
   std::vector<formats::RankTrace> traces;
   for (std::size_t r = 0; r < ranks.size(); ++r)
-    traces.push_back({int(r), ranks[r].spans, ranks[r].entries, ranks[r].begin, ranks[r].end});
+    traces.push_back({int(r), ranks[r].spans, ranks[r].entries, ranks[r].begin, ranks[r].end, ranks[r].waits, ranks[r].host_begin});
   std::ostringstream out;
   formats::write_trace(out, {"ze\"ro", 8, "h100", 80, {"embedding"}, formats::earliest(traces)}, traces);
   return json::parse(out.str());
@@ -94,7 +96,7 @@ TEST_CASE("a collective says what PyTorch's profiler says of one") {
       Dtype::fp32, true, {0, 1, 64, 1}};
   std::ostringstream out;
   const std::vector<Span> spans{reduce, tree};
-  formats::write_trace(out, {"zero1", 64, "h100", 80, {}, 0}, {{1, spans, {}, {}, {}}});
+  formats::write_trace(out, {"zero1", 64, "h100", 80, {}, 0}, {{1, spans, {}, {}, {}, {}, {}}});
   const json trace = json::parse(out.str());
   const auto slices = events(trace, "X");
   CHECK(slices[0]["name"] == "ncclDevKernel_ReduceScatter_Sum_bf16_RING_LL(ncclDevKernelArgsStorage<4096ul>)");
@@ -150,4 +152,39 @@ TEST_CASE("slices of a row never overlap, however short they are") {
     CHECK(begin >= end[slice["tid"]] - 1e-9);
     end[slice["tid"]] = begin + duration;
   }
+}
+
+TEST_CASE("the host's row has the launches of each kernel, grouped into operators, within the host's step") {
+  Span first{3e-6, 5e-6, 0, 0, 0, Lane::compute, Verb::forward, 0, false};
+  first.issue_begin = 1e-6, first.issue_end = 2e-6;
+  Span second = first;
+  second.begin = 5e-6, second.end = 6e-6, second.issue_begin = 2e-6, second.issue_end = 3e-6;
+  Span gather{6e-6, 7e-6, 70, 80, 5, Lane::gather, Verb::all_gather, Span::collective, false, Verb::all_gather};
+  gather.issue_begin = 3e-6, gather.issue_end = 4e-6;
+  const json trace = trace_of({{{first, second, gather}, {}, {1e-6}, {8e-6}, {{4e-6, 7e-6, HostWait::Until::all}}, {0.5e-6}}});
+  std::vector<json> kernels, calls, operators, steps;
+  for (const json& slice : events(trace, "X")) {
+    if (slice["cat"] == "kernel") kernels.push_back(slice);
+    if (slice["cat"] == "cuda_runtime") calls.push_back(slice);
+    if (slice["cat"] == "cpu_op") operators.push_back(slice);
+    if (slice["cat"] == "user_annotation") steps.push_back(slice);
+  }
+  REQUIRE(kernels.size() == 3);
+  REQUIRE(calls.size() == 4);
+  for (std::size_t i = 0; i < 3; ++i) CHECK(calls[i]["args"]["correlation"] == kernels[i]["args"]["correlation"]);
+  CHECK(calls[0]["name"] == "cudaLaunchKernel");
+  CHECK(calls[2]["name"] == "cudaLaunchKernelExC");
+  CHECK(calls[3]["name"] == "cudaDeviceSynchronize");
+  REQUIRE(operators.size() == 2);
+  CHECK(operators[0]["name"] == "forward embedding");
+  CHECK(operators[0]["dur"] == 2.0);
+  CHECK(operators[1]["name"] == "nccl:_all_gather_base");
+  CHECK(operators[1]["args"]["External id"] == calls[2]["args"]["External id"]);
+  REQUIRE(steps.size() == 1);
+  CHECK(steps[0]["ts"] == 0.5);
+  CHECK(steps[0]["dur"] == 7.5);
+  CHECK(steps[0]["pid"] != kernels[0]["pid"]);
+  REQUIRE(events(trace, "s").size() == 3);
+  CHECK(events(trace, "s")[1]["ts"] == 2.0);
+  CHECK(events(trace, "f")[1]["ts"] == 5.0);
 }

@@ -10,6 +10,7 @@ import runs
 
 COLLECTIVE_ARGS = {"Collective name", "In msg nelems", "Out msg nelems", "Group size", "dtype", "Process Group Name",
                    "Process Group Description", "Process Group Ranks", "Seq"}
+HOST = 1 << 24  # the process of rank 0's host
 KERNEL = re.compile(r"ncclDevKernel_(AllGather|(AllReduce|ReduceScatter)_Sum_(f32|bf16|f16))_(RING|TREE)_LL\(")
 
 
@@ -59,9 +60,11 @@ class TraceFile(unittest.TestCase):
     def test_there_is_a_process_per_gpu_and_a_row_per_stream(self):
         for trace in self.traces:
             names = {(e["name"], e["pid"], e["tid"]): e["args"] for e in self.of(trace, "M")}
-            ranks = sorted({e["pid"] for e in trace["traceEvents"]})
-            self.assertEqual(ranks, [0, 1, 2, 3])
-            for rank in ranks:
+            processes = sorted({e["pid"] for e in trace["traceEvents"]})
+            self.assertEqual(processes, [0, 1, 2, 3] + [HOST + rank for rank in range(4)])
+            for rank in range(4):
+                self.assertEqual(names["process_labels", HOST + rank, 0]["labels"], "CPU")
+                self.assertLess(names["process_sort_index", HOST + rank, 0]["sort_index"], 0x1000000)
                 self.assertEqual(names["process_labels", rank, 0]["labels"], f"GPU {rank}")
                 self.assertEqual(names["process_sort_index", rank, 0]["sort_index"], 0x1000000 + rank)
             for kernel in self.of(trace, "X", cat="kernel"):
@@ -75,6 +78,8 @@ class TraceFile(unittest.TestCase):
             for slice_ in self.of(trace, "X"):
                 row = slice_["pid"], slice_["tid"]
                 self.assertGreaterEqual(slice_["dur"], 0)
+                if slice_["pid"] >= HOST:
+                    row += slice_["cat"],  # an annotation around operators around calls: each kind for itself
                 self.assertGreaterEqual(slice_["ts"], ends[row] - 1e-6, slice_)  # half of the last digit, in microseconds
                 ends[row] = slice_["ts"] + slice_["dur"]
 
@@ -94,10 +99,11 @@ class TraceFile(unittest.TestCase):
     def test_every_flow_has_both_ends_on_slices(self):
         flows = 0
         for trace in self.traces:
-            starts = {e["id"]: e for e in self.of(trace, "s")}
+            ids = [sorted(e["id"] for e in self.of(trace, phase)) for phase in "sf"]
+            self.assertEqual(ids[0], ids[1])
+            self.assertEqual(len(ids[0]), len(set(ids[0])))
+            starts = {e["id"]: e for e in self.of(trace, "s", cat="gather_to_use")}
             ends = {e["id"]: e for e in self.of(trace, "f")}
-            self.assertEqual(starts.keys(), ends.keys())
-            self.assertEqual(len(starts), len(self.of(trace, "s")))
             slices = {(e["pid"], e["tid"], e["ts"]): e for e in self.of(trace, "X") if e["dur"] > 0}
             for start in starts.values():
                 end = ends[start["id"]]
@@ -133,6 +139,40 @@ class TraceFile(unittest.TestCase):
                 sequences[kernel["pid"], kernel["tid"], args["Process Group Name"]].append(args["Seq"])
             for sequence in sequences.values():
                 self.assertEqual(sequence, list(range(len(sequence))))
+
+    def test_every_kernel_has_a_launch_within_an_operator_within_a_step(self):
+        """What HolisticTraceAnalysis needs to give a kernel its step (hta/common/trace_collection.py): a call on the host with the
+        same correlation, which begins within a ProfilerStep of the host's; and TensorBoard's plugin for its operator: an id that
+        operator and call have in common.
+        """
+        for trace, result in zip(self.traces, self.results):
+            for rank in range(4):
+                row = [e for e in self.of(trace, "X", pid=HOST + rank)]
+                self.assertEqual({e["cat"] for e in row}, {"user_annotation", "cpu_op", "cuda_runtime"})
+                self.assertFalse([e for e in row if "stream" in e["args"]])  # that is how a row of the host is told from a GPU's
+                steps = [e for e in row if e["cat"] == "user_annotation"]
+                self.assertEqual([e["name"] for e in steps], [f"ProfilerStep#{k}" for k in range(result["steps"])])
+                operators = {e["args"]["External id"]: e for e in row if e["cat"] == "cpu_op"}
+                launches = {e["args"]["correlation"]: e for e in row if "correlation" in e["args"]}
+                kernels = [e for e in self.of(trace, "X", pid=rank) if e["cat"] in ("kernel", "gpu_memset")]
+                self.assertEqual(sorted(launches), sorted(e["args"]["correlation"] for e in kernels))
+                for kernel in kernels:
+                    launch = launches[kernel["args"]["correlation"]]
+                    operator = operators[launch["args"]["External id"]]
+                    self.assertLessEqual(launch["ts"], kernel["ts"])
+                    self.assertLessEqual(operator["ts"], launch["ts"])
+                    self.assertLessEqual(launch["ts"] + launch["dur"], operator["ts"] + operator["dur"] + 1e-6)
+                    if kernel["name"].startswith("nccl"):
+                        self.assertTrue(operator["name"].startswith("nccl:"))
+                    if kernel["args"]["step"] >= 0:
+                        step = steps[kernel["args"]["step"]]
+                        self.assertTrue(step["ts"] <= launch["ts"] < step["ts"] + step["dur"], (step, launch))
+            arrows = {e["id"]: e for e in self.of(trace, "s", cat="ac2g")}
+            heads = {e["id"]: e for e in self.of(trace, "f", cat="ac2g")}
+            self.assertEqual(arrows.keys(), heads.keys())
+            kernels = {(e["pid"], e["tid"], e["ts"]) for e in self.of(trace, "X") if "correlation" in e["args"]}
+            for ends in (arrows, heads):
+                self.assertLessEqual({(e["pid"], e["tid"], e["ts"]) for e in ends.values()}, kernels)
 
     def test_bytes_are_the_same_in_trace_and_csv_and_summary(self):
         for trace, result, folder in zip(self.traces, self.results, self.folders):
@@ -179,7 +219,7 @@ class TraceFile(unittest.TestCase):
                 first, last = marks[0]["ts"] * 1e-6, (marks[-1]["ts"] + marks[-1]["dur"]) * 1e-6
                 steps.append((last - first) / len(marks))
                 inside = [(max(first, e["ts"] * 1e-6), min(last, (e["ts"] + e["dur"]) * 1e-6), "Seq" in e["args"])
-                          for e in of_rank if e["cat"] != "user_annotation"]
+                          for e in of_rank if e["cat"] != "gpu_user_annotation"]
                 ops = covered((b, e) for b, e, moves in inside if not moves and e > b)
                 compute.append(ops / len(marks))
                 exposed.append((covered((b, e) for b, e, _ in inside if e > b) - ops) / len(marks))
@@ -209,9 +249,13 @@ class TraceFile(unittest.TestCase):
             self.assertEqual(trace["distributedInfo"]["rank"], rank)
             ids = ({"id"} if "id" in e else set() for e in trace["traceEvents"])
             self.assertEqual(sum(map(len, ids)) % 2, 0)
-            strip = lambda e: {k: v for k, v in e.items() if k != "id"}  # flows are numbered file by file
+            numbers = {"id", "correlation", "External id"}  # counted file by file
+
+            def strip(event):
+                return {k: strip(v) if k == "args" else v for k, v in event.items() if k not in numbers}
+
             self.assertEqual([strip(e) for e in trace["traceEvents"]],
-                             [strip(e) for e in whole["traceEvents"] if e["pid"] == rank])
+                             [strip(e) for e in whole["traceEvents"] if e["pid"] in (rank, HOST + rank)])
         self.assertEqual({row["rank"] for row in runs.rows(out / "zero3/spans.csv")}, {"0", "2", "3"})
 
     def test_two_runs_write_the_same_bytes(self):

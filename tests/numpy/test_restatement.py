@@ -1,15 +1,13 @@
 """A float64 restatement of the founding prototype in numpy, against the program's fp32 runs from .npy files."""
-import csv
-import os
 import pathlib
-import subprocess
-import tempfile
+import sys
 import unittest
 
 import numpy as np
 
-ROOT = pathlib.Path(__file__).resolve().parents[2]
-PROGRAM = os.environ.get("SHARDSIM_PROGRAM", str(ROOT / "build/release/shardsim"))
+sys.path.insert(0, str(pathlib.Path(__file__).parent))
+from program import ProgramCase
+
 WIDTHS = [8, 32, 4]
 ROWS, BATCH, STEPS, LR, BETAS, EPS = 203, 4, 100, 1e-2, (0.9, 0.999), 1e-8
 
@@ -75,10 +73,9 @@ def restated(theta, x, y, world):
     return np.array(losses), state.theta()
 
 
-class TestRestatement(unittest.TestCase):
+class TestRestatement(ProgramCase):
     def setUp(self):
-        self.folder = tempfile.TemporaryDirectory()
-        self.path = pathlib.Path(self.folder.name)
+        super().setUp()
         random = np.random.default_rng(7)
         count = sum(i * o + o for i, o in zip(WIDTHS, WIDTHS[1:]))
         self.theta0 = (0.3 * random.standard_normal(count)).astype(np.float32)
@@ -87,11 +84,8 @@ class TestRestatement(unittest.TestCase):
         for name in ("theta0", "x", "y"):
             np.save(self.path / f"{name}.npy", getattr(self, name))
 
-    def tearDown(self):
-        self.folder.cleanup()
-
     def run_program(self, world, backend):
-        (self.path / "run.yaml").write_text(f"""
+        return self.results_of(f"""
 name: against numpy
 schemes: [dp, zero1, zero2, zero3]
 platform: ideal-8
@@ -103,14 +97,6 @@ optimizer: {{name: adam, lr: {LR}, betas: {list(BETAS)}, eps: {EPS}}}
 steps: {STEPS}
 backend: {backend}
 """)
-        out = self.path / "results"
-        done = subprocess.run([PROGRAM, "run", str(self.path / "run.yaml"), "-o", str(out)], capture_output=True, text=True)
-        self.assertEqual(done.returncode, 0, done.stderr)
-        losses = {}
-        with open(out / "steps.csv", newline="") as lines:
-            for row in csv.DictReader(lines):
-                losses.setdefault(row["scheme"], []).append(float(row["loss"]))
-        return losses, {scheme: np.load(out / scheme / "theta_final.npy") for scheme in losses}
 
     def compare(self, backend):
         for world in (1, 4, 5, 8):

@@ -1,19 +1,14 @@
 """A float64 GPT-2 and Llama in plain numpy, trained in one process, against the program's fp32 runs on a text file."""
-import csv
-import os
 import pathlib
-import subprocess
 import sys
-import tempfile
 import unittest
 
 import numpy as np
 
 sys.path.insert(0, str(pathlib.Path(__file__).parent))
+from program import ProgramCase
 from reference_transformer import Shape, Transformer, train
 
-ROOT = pathlib.Path(__file__).resolve().parents[2]
-PROGRAM = os.environ.get("SHARDSIM_PROGRAM", str(ROOT / "build/release/shardsim"))
 # Sizes that nothing divides by accident: a sequence shorter than the positions, an ffn of no family's ratio.
 GPT2 = Shape("gpt2", layers=3, hidden=24, heads=4, kv_heads=4, ffn=52, vocab=260, positions=20, tied=True)
 UNTIED = Shape("gpt2", layers=2, hidden=24, heads=3, kv_heads=3, ffn=96, vocab=256, positions=16, tied=False)
@@ -55,16 +50,11 @@ def decided(shape):
     return mask
 
 
-class TestTransformer(unittest.TestCase):
-    def setUp(self):
-        folder = tempfile.TemporaryDirectory()
-        self.addCleanup(folder.cleanup)
-        self.path = pathlib.Path(folder.name)
-
+class TestTransformer(ProgramCase):
     def run_program(self, shape, plan, world, micros, sequences, clip, schemes, backend="simgrid"):
         (self.path / "text").write_bytes(TEXT)
         np.save(self.path / "theta0.npy", initial(shape, 3))
-        (self.path / "run.yaml").write_text(f"""
+        return self.results_of(f"""
 schemes: [{schemes}]
 platform: ideal-8
 world: {world}
@@ -79,14 +69,6 @@ numerics: full
 steps: {STEPS}
 backend: {backend}
 """)
-        out = self.path / "results"
-        done = subprocess.run([PROGRAM, "run", str(self.path / "run.yaml"), "-o", str(out)], capture_output=True, text=True)
-        self.assertEqual(done.returncode, 0, done.stderr)
-        losses = {}
-        with open(out / "steps.csv", newline="") as lines:
-            for row in csv.DictReader(lines):
-                losses.setdefault(row["scheme"], []).append(float(row["loss"]))
-        return losses, {scheme: np.load(out / scheme / "theta_final.npy") for scheme in losses}
 
     def compare(self, shape, plans, world=1, micros=1, sequences=2, clip=None, schemes="dp", backend="simgrid"):
         batches = [[windows(t, a, micros, r, world, sequences) for a in range(micros) for r in range(world)] for t in range(STEPS)]

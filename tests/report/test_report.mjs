@@ -87,6 +87,19 @@ test('the table has formula, simulated and measured, and a dash where there is n
   await close();
 });
 
+test('what the scenario tells of a real run stands in the column measured, and beside the run with its error', async () => {
+  const file = run('told', '--set', 'steps=2', '--set', 'schemes=[zero3]', '--set', 'numerics=off', '--set',
+    'measured={source: somebody, zero3: {traffic: 3.7, step_seconds: 20ms}}');
+  const {page, problems, close} = await open(file);
+  const texts = (selector) => page.$$eval(selector, (cells) => cells.map((cell) => cell.textContent));
+  assert.equal((await texts('#triples tbody td'))[2], '3.7');
+  assert.deepEqual((await texts('#measured tbody tr:first-child > *')).slice(1), ['traffic', '3.633', '3.7', '−1.8 %']);
+  assert.match(await page.textContent('#measured .origin'), /Measured: somebody/);
+  await page.screenshot({path: path.join(pictures, 'measured.png')});
+  assert.deepEqual(problems, []);
+  await close();
+});
+
 test('hovering names the slice under the pointer, and the wheel zooms in and out', async () => {
   const {page, problems, close} = await open(small);
   await hover(page, 0.6);

@@ -4,6 +4,7 @@ import csv
 import json
 import os
 import pathlib
+import resource
 import shutil
 import signal
 import subprocess
@@ -131,6 +132,26 @@ class Sweep(unittest.TestCase):
         self.assertEqual(self.lines("torn")[:7], lines[:7])
         self.assertEqual(len(self.lines("torn")), RUNS)
         self.assertEqual(self.csv("torn"), whole)
+
+    def test_a_full_disk_is_one_line_and_the_rest_is_done_when_there_is_room(self):
+        limit = lambda: resource.setrlimit(resource.RLIMIT_FSIZE, (2000, 2000))
+        done = subprocess.run(self.command("full", "--jobs", "2"), cwd=self.folder, capture_output=True, text=True,
+                              preexec_fn=limit)
+        self.assertEqual((done.returncode, done.stdout), (2, ""), done.stderr)
+        self.assertRegex(done.stderr, r"^full/journal: cannot be written: File too large; \d+ of 36 runs are done, and the same "
+                                      r"command does the rest\n$")
+        self.done(self.command("full"))
+        self.assertEqual(self.csv("full"), self.whole())
+
+    def test_a_journal_that_is_no_plain_file_is_refused(self):
+        (self.folder / "device").mkdir()
+        os.symlink("/dev/zero", self.folder / "device/journal")
+        done = self.done(self.command("device"), code=2)
+        self.assertEqual(done.stderr, "device/journal: is no plain file; name another folder with -o\n")
+
+    def test_where_nothing_fits_the_nearest_is_named(self):
+        done = self.done(self.command("small", "--fits", "--set", "prices={memory: 1KiB}", "--set", "schemes=[dp]"))
+        self.assertRegex(done.stdout, r"Best by step_seconds, of those that fit:\n  none; the nearest \(dp, units .*\) needs ")
 
     def test_a_worker_that_is_killed_loses_nothing_but_the_run_at_hand(self):
         process = self.started("worker", self.command("worker", "--jobs", "2"))

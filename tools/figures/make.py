@@ -1,5 +1,5 @@
-# Makes the course figures of runs: make.py RUN... [-o DIR] [--format svg,pdf,png]. A RUN is a run's or a sweep's folder, or a file that
-# `validate --json` printed.
+# Makes the course figures of runs: make.py RUN... [-o DIR] [--format svg,pdf,png]. A RUN is the folder of a run or of a sweep, or a
+# file that `validate --json` printed.
 import argparse
 import csv
 import importlib

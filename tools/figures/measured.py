@@ -14,7 +14,8 @@ def draw(runs):
     if not names:
         raise Unfit("needs a scenario with measured figures, in its block measured")
     lines = -(-len(names) // 3)
-    figure, all_axes = slide(lines, min(3, len(names)), height=1.2 + (0.6 + 0.8 * len(run.schemes)) * lines, squeeze=False, sharey=True)
+    height = 1.2 + (0.6 + 0.8 * len(run.schemes)) * lines
+    figure, all_axes = slide(lines, min(3, len(names)), height=height, squeeze=False, sharey=True)
     used = []
     for axes in all_axes.flat[len(names):]:
         axes.set_visible(False)

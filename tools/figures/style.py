@@ -33,8 +33,8 @@ def slide(rows=1, columns=1, height=5.6, **more):
 
 
 def legend_above(figure, colours=None):
-    """The names of these colours, or of what the first axes show, above the title: there it covers nothing. savefig's tight box makes
-    room for it."""
+    """The names of these colours, or of what the first axes show, above the title: there it covers nothing, and savefig's tight
+    box makes room for it."""
     handles = [Patch(color=colour, label=name) for name, colour in (colours or {}).items()]
     handles = handles or figure.axes[0].get_legend_handles_labels()[0]
     if handles:

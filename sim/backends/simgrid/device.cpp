@@ -59,7 +59,9 @@ void SimDevice::dequeued(std::size_t entries) {
 /// The engine's clock stands still while the host enqueues, so that more seems to be pending than is: ask at the host's own date.
 void SimDevice::wait_for_room() {
   catch_up();
+  const double begin = now();
   if (pending_ >= queue_depth) block_until(queue_depth / 2);
+  recorder_.add({begin, now(), HostWait::Until::room});
 }
 
 void SimDevice::block_until(int pending) {
@@ -116,7 +118,8 @@ void SimDevice::do_free(Lane lane, Storage* storage) {
 void SimDevice::do_launch(Lane lane, const Op& op) {
   const cost::Price price = cost::price(gpu_, op);
   if (notes_ && price.kernels > 0) notes_->add(label().verb, name_of(op), cost::in_words(gpu_, op), price.seconds);
-  stream(lane).launch(label(), host_date(price.kernels * gpu_.launch_seconds), price.seconds * slowness_, op, numerics_);
+  const double call = price.kernels * gpu_.launch_seconds;
+  stream(lane).launch(label(), host_date(call), call, price.seconds * slowness_, op, numerics_);
   throttle();
 }
 
@@ -135,7 +138,7 @@ void SimDevice::enqueue_collective(Lane lane, Label label, Communicator& communi
   memory_.use(communicator);
   Stream::Entry entry{Stream::Entry::collective};
   entry.label = label;
-  entry.from = host_date(gpu_.launch_seconds);
+  entry.from = host_date(gpu_.launch_seconds), entry.call = gpu_.launch_seconds;
   entry.communicator = &communicator;
   entry.at = sequence;
   stream(lane).push(entry);
@@ -143,19 +146,20 @@ void SimDevice::enqueue_collective(Lane lane, Label label, Communicator& communi
 }
 
 void SimDevice::do_synchronize() {
-  host_date(0);
+  const double begin = host_date(0);
   block_until(0);
   for (const Stream& stream : streams_) host_ = std::max(host_, stream.clock());
+  recorder_.add({begin, host_, HostWait::Until::all});
   ledger_.fold(), host_ledger_.fold();
   ledger_.keep(memory_.books());
 }
 
 void SimDevice::do_synchronize(Event event) {
-  host_date(0);
+  const double begin = host_date(0);
   const Stream& other = stream(event.lane);
   if (!other.has_finished(event.at)) catch_up();
   while (!other.has_finished(event.at)) block_until(pending_ - 1);
-  host_date(0);
+  recorder_.add({begin, host_date(0), HostWait::Until::event});
 }
 
 void SimDevice::do_upload(Lane lane, Tensor to, HostView from) {

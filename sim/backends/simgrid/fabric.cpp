@@ -211,7 +211,8 @@ void Communicator::leave(Pending& pending, int member, double date) {
   group.me = member;
   stream.device().record_span({pending.arrived_at[member], date, sent, pending.bytes, pending.label.unit, lane_, pending.label.verb,
                                Span::collective, pending.payload == Payload::control, pending.verb, pending.dtype,
-                               price_.algorithm == cost::Algorithm::tree, group});
+                               price_.algorithm == cost::Algorithm::tree, group, stream.head().from - stream.head().call,
+                               stream.head().from});
   stream.end_collective(date);
 }
 

@@ -118,8 +118,7 @@ std::string words_of(const SimgridSettings& settings, Body body) {
 [[noreturn]] void refuse_tracing(const SimgridSettings& settings, const std::string& words) {
   if (settings.tracing.empty()) throw std::runtime_error(words);
   throw ScenarioError("--cfg=" + settings.tracing.front() +
-                      ": SimGrid's tracing refuses this: " + words.substr(0, words.find('\n')) +
-                      (words.find("config") < words.size() ? "" : "; try --cfg=tracing/platform/topology:no"));
+                      ": SimGrid's tracing refuses this: " + words.substr(0, words.find('\n')));
 }
 
 void start_engine(const SimgridSettings& settings) {

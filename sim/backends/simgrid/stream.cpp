@@ -33,13 +33,13 @@ void Stream::act(Label label, double from, Action action) {
   push(entry);
 }
 
-void Stream::launch(Label label, double from, double seconds, const Op& op, bool numerics) {
+void Stream::launch(Label label, double from, double call, double seconds, const Op& op, bool numerics) {
   if (numerics) ops_.push_back(op);
   Entry entry{Entry::run};
   entry.op = std::uint8_t(op.index());
   entry.label = label;
   entry.seconds = seconds;
-  entry.from = from;
+  entry.from = from, entry.call = call;
   push(entry);
 }
 
@@ -118,7 +118,10 @@ void Stream::end_batch(std::size_t entries) {
       numerics::run(ops_.front());
       ops_.pop(1);
     }
-    if (entry.seconds > 0) device_->record_span({begin, date, 0, 0, entry.label.unit, lane_, entry.label.verb, entry.op, false});
+    if (entry.seconds == 0) return;
+    Span span{begin, date, 0, 0, entry.label.unit, lane_, entry.label.verb, entry.op, false};
+    span.issue_begin = entry.from - entry.call, span.issue_end = entry.from;
+    device_->record_span(span);
   });
   finish(entries, end);
 }

@@ -29,6 +29,7 @@ class Stream {
     Label label;
     double seconds = 0;  ///< price
     double from = 0;     ///< the host's date: it cannot start before it was launched
+    double call = 0;     ///< seconds that the host spent on the launch, up to that date
     union {
       Stream* stream = nullptr;    ///< `wait`: until this stream
       Communicator* communicator;  ///< `collective`: at this communicator
@@ -44,13 +45,15 @@ class Stream {
 
   void push(Entry);
   void act(Label, double from, Action);
-  void launch(Label, double from, double seconds, const Op& op, bool numerics);
+  void launch(Label, double from, double call, double seconds, const Op& op, bool numerics);
 
   /// The position of the next event; marks the last entry.
   std::uint64_t record();
   bool has_finished(std::uint64_t at) const { return finished_ >= at; }
   double clock() const { return clock_; }
 
+  /// What runs, or comes next.
+  const Entry& head() { return queue_.front(); }
   /// The collective at the head is over.
   void end_collective(double date);
   /// A collective has begun to take its share: a batch that runs will end later.

@@ -81,12 +81,14 @@ void ThreadsDevice::do_free(Lane lane, Storage* storage) {
 // ---- work
 
 void ThreadsDevice::enqueue_span(const Span& about, std::function<std::int64_t()> work) {
-  enqueue(about.lane, [this, span = about, work = std::move(work), &books = books_[unsigned(about.lane)]]() mutable {
-    span.begin = now();
-    span.bytes = work();
-    span.end = now();
-    books.spans.push_back(span);
-  });
+  enqueue(about.lane,
+          [this, span = about, issued = now(), work = std::move(work), &books = books_[unsigned(about.lane)]]() mutable {
+            span.issue_begin = span.issue_end = issued;
+            span.begin = now();
+            span.bytes = work();
+            span.end = now();
+            books.spans.push_back(span);
+          });
 }
 
 void ThreadsDevice::do_launch(Lane lane, const Op& op) {
@@ -144,12 +146,16 @@ void ThreadsDevice::catch_up() {
 }
 
 void ThreadsDevice::do_synchronize(Event event) {
+  const double begin = now();
   const Stream& other = stream(event.lane);
   if (!other.done().wait(event.at, host_, other.alarm())) throw Stopped();
+  recorder_.add({begin, now(), HostWait::Until::event});
 }
 
 void ThreadsDevice::do_synchronize() {
+  const double begin = now();
   catch_up();
+  recorder_.add({begin, now(), HostWait::Until::all});
   for (Books& books : books_) {
     for (Delivery& delivery : books.deliveries) *delivery.to = std::move(delivery.values);
     for (const Date& date : books.dates) *date.to = date.seconds;
