@@ -32,7 +32,7 @@ std::function<void()> add_compare_command(CLI::App& app) {
     const nlohmann::ordered_json compared = comparison({options->folders.begin(), options->folders.end()});
     std::cout << (options->json ? compared.dump(2) + "\n" : comparison_text(compared));
     if (!options->html.empty()) {
-      const std::string page = comparison_page(compared);
+      const std::string page = comparison_page(compared, {options->folders.begin(), options->folders.end()});
       if (page.empty()) throw ScenarioError("compare: --html: " + std::string(no_page));
       write_whole_file(options->html, page);
     }

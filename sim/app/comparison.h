@@ -20,6 +20,6 @@ nlohmann::ordered_json changed_in_scenario(const std::vector<std::filesystem::pa
 std::string comparison_text(const nlohmann::ordered_json& comparison);
 
 /// The comparison as one HTML page; empty in a program that was built without npm.
-std::string comparison_page(const nlohmann::ordered_json& comparison);
+std::string comparison_page(const nlohmann::ordered_json& comparison, const std::vector<std::filesystem::path>& folders);
 
 }  // namespace shardsim

@@ -66,6 +66,18 @@ std::string comparison_text(const Json& comparison) {
   return text;
 }
 
-std::string comparison_page(const Json& comparison) { return page_with({{"comparison", comparison}}); }
+std::string comparison_page(const Json& comparison, const std::vector<std::filesystem::path>& folders) {
+  Json timelines = Json::array();  // of each run by scheme; of its first rank
+  for (const std::filesystem::path& folder : folders) {
+    Json of_run = Json::object();
+    for (const Json& scheme : report_data(folder)["schemes"]) {
+      Json timeline = scheme["timeline"];
+      timeline["ranks"] = timeline["ranks"].empty() ? Json::array() : Json::array({timeline["ranks"][0]});
+      of_run[scheme["scheme"].get<std::string>()] = std::move(timeline);
+    }
+    timelines.push_back(std::move(of_run));
+  }
+  return page_with({{"comparison", comparison}, {"timelines", timelines}});
+}
 
 }  // namespace shardsim

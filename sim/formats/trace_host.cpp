@@ -17,6 +17,7 @@ const char* operator_name(Verb moves) {
          : moves == Verb::reduce_scatter ? "nccl:_reduce_scatter_base"
          : moves == Verb::broadcast      ? "nccl:broadcast"
          : moves == Verb::reduce         ? "nccl:reduce"
+         : moves == Verb::all_to_all     ? "nccl:all_to_all"
                                          : "nccl:all_reduce";
 }
 

@@ -179,6 +179,10 @@ test('a comparison of runs is a page, too', async () => {
   const {page, problems, close} = await open(file, {chart: '#scheme-0 .bar'});
   assert.deepEqual(await page.$$eval('#changed tbody tr', (rows) => rows.map((row) => row.textContent)), ['streams31']);
   assert.match(await page.textContent('#scheme-3'), /exposed communication.*not hidden behind compute \+/s);
+  await page.selectOption('#timeline select', 'zero3');  // both runs' streams, one above the other
+  await page.click('#timeline details summary');
+  const streams = await page.$$eval('#timeline details tbody tr td:nth-child(3)', (cells) => [...new Set(cells.map((cell) => cell.textContent))]);
+  assert.deepEqual(streams.sort(), ['A compute', 'A gather', 'A reduce', 'B compute']);
   await page.screenshot({path: path.join(pictures, 'compare.png'), fullPage: true});
   assert.deepEqual(problems, []);
   await page.evaluate(axe);

@@ -5,7 +5,7 @@ from style import legend_above, short, slide, turn_long_names, verb_colour
 CAPTION = """Bytes that rank 0 sends in a step, by collective, norms and flags left out. dp's all-reduce and
 zero1's reduce-scatter and all-gather send the same: the halves are only split, with Adam between them. zero3
 gathers twice."""
-VERBS = ["all_reduce", "reduce_scatter", "all_gather", "reduce", "broadcast"]
+VERBS = ["all_reduce", "reduce_scatter", "all_gather", "reduce", "broadcast", "all_to_all"]
 
 
 def draw(runs):

@@ -2,6 +2,7 @@
 import {element, table} from './element.js';
 import {change} from './format.js';
 import {timeBars} from './time.js';
+import {timelineSection} from './timeline_section.js';
 
 const changeText = (share) => (share == null ? '' : change(1 + share, 1));
 
@@ -13,8 +14,25 @@ function figures({scheme, rows}, runs) {
   return table(`${scheme}: each run beside A`, head, body);
 }
 
+/** The runs' timelines of a scheme as one, whose streams are called after run and stream; null if no run has one. */
+function oneAboveTheOther(scheme, runs, timelines) {
+  const names = [], streams = {};
+  let length = 1, rank = 0, step = 0;
+  runs.forEach(({letter}, i) => {
+    const timeline = timelines[i][scheme] ?? (Object.keys(timelines[i]).length === 1 ? Object.values(timelines[i])[0] : null);
+    if (!timeline?.ranks.length) return;
+    [{rank}, {step}, length] = [timeline.ranks[0], timeline, Math.max(length, timeline.length)];
+    for (const [stream, slices] of Object.entries(timeline.ranks[0].streams ?? {}))
+      streams[`${letter} ${stream}`] = slices.map(([begin, span, kind, ...rest]) => {
+        if (!names.includes(timeline.names[kind])) names.push(timeline.names[kind]);
+        return [begin, span, names.indexOf(timeline.names[kind]), ...rest];
+      });
+  });
+  return names.length ? {scheme, timeline: {step, length, names, ranks: [{rank, streams}]}} : null;
+}
+
 /** Calls section(id, title, ...parts) for each part of the page. */
-export function compareSections({runs, changed, schemes, missing}, section) {
+export function compareSections({comparison: {runs, changed, schemes, missing}, timelines}, section) {
   section('runs', 'The runs', table('Runs', ['Run', 'Scenario', 'Folder'], runs.map(({letter, scenario, name}) => [letter, scenario, name])));
   section('changed', 'What changed in the scenario', changed.length
     ? table('Keys that differ', ['Key', ...runs.map(({letter}) => letter)], changed.map(({key, values}) => [key, ...values.map((value) => value ?? 'says nothing')]))
@@ -24,6 +42,8 @@ export function compareSections({runs, changed, schemes, missing}, section) {
       .map((result) => ({...result, scheme: `${letter} (${result.scheme})`})));
     section(`scheme-${i}`, scheme.scheme, timeBars(results), figures(scheme, runs));
   });
+  const shown = schemes.map(({scheme}) => oneAboveTheOther(scheme, runs, timelines)).filter((each) => each);
+  if (shown.length) section('timeline', 'Timelines of the last steps, one above the other', timelineSection(shown));
   if (missing.length) section('missing', 'Not compared', element('p', {}, `Not in all of the runs: ${missing.join(', ')}.`));
   section('sources', 'Where the numbers come from', element('p', {}, 'Values: summary.json of each run. Reasons: seconds by verb from timeline.csv and ' +
     'collectives.csv, sent bytes by collective from collectives.csv, memory by band from resident_composition, model_state_peak_composition ' +

@@ -45,7 +45,7 @@ content.textContent = '';
 append(content, jump);
 if (data.comparison) {
   title(`${plural(data.comparison.runs.length, 'run')} side by side`, 'each beside the first');
-  compareSections(data.comparison, section);
+  compareSections(data, section);
 } else {
   showRun(data);
 }
