@@ -18,9 +18,7 @@ std::string left(const std::string& text, std::size_t columns) {
 }
 
 /// `change` is a share of the first run's figure.
-std::string share_text(const Json& change) {
-  return change.is_number() ? change_text(1 + change.get<double>(), 1) : "";
-}
+std::string share_text(const Json& change) { return change.is_number() ? change_text(1 + change.get<double>(), 1) : ""; }
 
 std::string rows_text(const Json& scheme, const Json& runs) {
   std::string text = left(scheme["scheme"], 26);
@@ -70,7 +68,8 @@ std::string comparison_page(const Json& comparison, const std::vector<std::files
   Json timelines = Json::array();  // of each run by scheme; of its first rank
   for (const std::filesystem::path& folder : folders) {
     Json of_run = Json::object();
-    for (const Json& scheme : report_data(folder)["schemes"]) {
+    const Json data = report_data(folder);
+    for (const Json& scheme : data["schemes"]) {
       Json timeline = scheme["timeline"];
       timeline["ranks"] = timeline["ranks"].empty() ? Json::array() : Json::array({timeline["ranks"][0]});
       of_run[scheme["scheme"].get<std::string>()] = std::move(timeline);

@@ -49,7 +49,8 @@ std::function<void()> add_figures_command(CLI::App& app) {
                    "Folders that runs wrote (several make scalings and sweeps) or that a sweep did, or a file that validate --json "
                    "printed")
       ->required();
-  command->add_option("-o,--output", options->output, "Folder for the figures (default: figures/ and the first RUN's name)")->type_name("DIR");
+  command->add_option("-o,--output", options->output, "Folder for the figures (default: figures/ and the first RUN's name)")
+      ->type_name("DIR");
   command->add_option("--format", options->formats, "svg (default), pdf, png; several with commas");
   command->add_option("--only", options->only, "Only these figures, by name, with commas");
   return [options] {
