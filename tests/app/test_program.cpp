@@ -75,6 +75,18 @@ TEST_CASE("a command that does not exist names the likely one, and no ranks are 
   CHECK(shardsim.err() == "--set record.ranks: is an empty list; write it as ranks: [0, 1, 8-15]\n");
 }
 
+TEST_CASE("a run that does not fit because of its buckets is told to make them smaller") {
+  Shell shardsim;
+  shardsim.folder().write("big.yaml",
+                          "schemes: [{name: deepspeed, stage: 2, reduce_bucket_size: 1e9}]\nplatform: box.xml\nworld: 2\n"
+                          "model: {kind: gpt2, layers: 1, hidden: 32, heads: 2, vocab: 64, positions: 16}\n"
+                          "precision: {param: bf16}\nnumerics: off\n");
+  REQUIRE(shardsim("run big.yaml --json -o big") == 0);
+  const std::string notes = nlohmann::json::parse(shardsim.out())["notes"].dump();
+  CHECK(has(notes, "does not fit"));
+  CHECK(has(notes, "Cheapest remedy: a smaller reduce_bucket_size"));
+}
+
 TEST_CASE("two runs leave the same bytes") {
   Shell shardsim;
   REQUIRE(shardsim("run s.yaml -o a --quiet") == 0);
