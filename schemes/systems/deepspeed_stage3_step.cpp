@@ -38,7 +38,7 @@ void DeepSpeedStage3::flush(const std::string& trigger) {
          : one_by_one ? "all_to_all within a node and across nodes, in 4 bits, or else reduce_scatter: one by one,"
                       : "reduce_scatter") +
             (" of " + std::to_string(reducing_.size())) + " gradients, " + std::to_string(elements_) + " elements",
-        elements_ * bytes_of(knobs().precision.reduce) / (one_by_one ? 4 : 1), reduce_lane(), "the gradients",
+        one_by_one ? elements_ / 2 : elements_ * bytes_of(knobs().precision.reduce), reduce_lane(), "the gradients",
         !in_bucket                  ? "their own storage"
         : all_reduces || one_by_one ? ""
         : reducing_.size() > 1      ? "the interleaved copy of the bucket"
