@@ -132,7 +132,7 @@ test('keys zoom, pan and find: a search for a unit goes from one of its slices t
   await page.keyboard.press('ArrowRight');
   assert.notEqual(await picture(page, '#timeline canvas'), zoomed);
   await page.click('#timeline details summary');
-  assert.ok(await page.$$eval('#timeline details tbody tr', (rows) => rows.length) > 0);
+  await page.waitForSelector('#timeline details tbody tr');  // details tell a little later that they are open
   await close();
 });
 
@@ -181,6 +181,7 @@ test('a comparison of runs is a page, too', async () => {
   assert.match(await page.textContent('#scheme-3'), /exposed communication.*not hidden behind compute \+/s);
   await page.selectOption('#timeline select', 'zero3');  // both runs' streams, one above the other
   await page.click('#timeline details summary');
+  await page.waitForSelector('#timeline details tbody tr');
   const streams = await page.$$eval('#timeline details tbody tr td:nth-child(3)', (cells) => [...new Set(cells.map((cell) => cell.textContent))]);
   assert.deepEqual(streams.sort(), ['A compute', 'A gather', 'A reduce', 'B compute']);
   await page.screenshot({path: path.join(pictures, 'compare.png'), fullPage: true});
