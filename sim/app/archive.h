@@ -55,6 +55,7 @@ class Archive {
     (*this)(g.origins), (*this)(g.attention), (*this)(g.stack);
   }
   void value_of(RankResult& r) {
+    (*this)(r.rank), (*this)(r.ranks), (*this)(r.stands_for);
     (*this)(r.losses), (*this)(r.loss_scales), (*this)(r.updates), (*this)(r.step_begin), (*this)(r.step_end), (*this)(r.peak),
         (*this)(r.model_state_peak), (*this)(r.resident), (*this)(r.allocator), (*this)(r.host_peak), (*this)(r.host_resident),
         (*this)(r.crossed);
@@ -64,8 +65,8 @@ class Archive {
   void value_of(SchemeResult& r) {
     (*this)(r.scheme), (*this)(r.backend), (*this)(r.world), (*this)(r.steps), (*this)(r.shard), (*this)(r.has_closed_forms),
         (*this)(r.shards), (*this)(r.parameters);
-    (*this)(r.padding), (*this)(r.unit_parameters), (*this)(r.unit_names), (*this)(r.ranks), (*this)(r.theta), (*this)(r.links),
-        (*this)(r.gpu);
+    (*this)(r.padding), (*this)(r.unit_parameters), (*this)(r.unit_names), (*this)(r.ranks), (*this)(r.folding), (*this)(r.theta),
+        (*this)(r.links), (*this)(r.gpu);
     (*this)(r.interrupted), (*this)(r.notes), (*this)(r.timeline);
   }
 

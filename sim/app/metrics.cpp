@@ -124,8 +124,9 @@ formats::Figures measure(const Scenario& scenario, const SchemeResult& result) {
   if (!result.theta.empty()) f.theta_hash = theta_hash(result.theta);
 
   const double steps = std::max(1, result.steps);
-  for (int r = 0; r < int(result.ranks.size()); ++r) {
-    const RankResult& rank = result.ranks[r];
+  for (const RankResult& rank : result.ranks) {
+    const int r = rank.rank;
+    if (!rank.stands_for.empty()) f.rank_classes.push_back({rank.rank, rank.ranks, rank.stands_for});
     if (!rank.step_end.empty()) {
       f.step_seconds.add(r, (rank.step_end.back() - rank.step_begin.front()) / steps);
       f.first_step_seconds = std::max(f.first_step_seconds, rank.step_end.front() - rank.step_begin.front());
@@ -157,10 +158,10 @@ formats::Figures measure(const Scenario& scenario, const SchemeResult& result) {
     if (r == 0 || books.reserved + books.outside > f.allocator.reserved + f.allocator.outside) f.allocator = books;
   }
   if (!result.ranks.empty()) {
-    f.resident = result.ranks[f.resident_bytes.rank].resident;
-    f.model_state_peak = result.ranks[f.model_state_peak_bytes.rank].model_state_peak;
-    f.peak = result.ranks[f.peak_bytes.rank].peak;
-    f.host_peak = result.ranks[f.host_peak_bytes.rank].host_peak;
+    f.resident = result.of(f.resident_bytes.rank).resident;
+    f.model_state_peak = result.of(f.model_state_peak_bytes.rank).model_state_peak;
+    f.peak = result.of(f.peak_bytes.rank).peak;
+    f.host_peak = result.of(f.host_peak_bytes.rank).host_peak;
   }
   if (scenario.single_gpu_seconds > 0 && f.step_seconds.max > 0)
     f.over_single_gpu_seconds = f.last_step_seconds - scenario.single_gpu_seconds;

@@ -68,6 +68,16 @@ std::string comment(const MachineSpec& m) {
          "     Latencies are half of NCCL's hops. Written by `shardsim platform`; see the property `command`. -->\n";
 }
 
+/// Facts that a GPU has whatever its node.
+template <class Prop>
+void gpu_facts(const MachineSpec& m, const Prop& prop) {
+  // What NCCL chooses by: a switch that adds (NVLS) came with Hopper's boards.
+  const cost::GpuRow& row = *cost::find_gpu(m.gpu);
+  prop("interconnect", m.intra);
+  if (*row.generation) prop("generation", row.generation);
+  if (is_nvlink(m)) prop("nvls", row.nvlink_gbps >= 450 ? "yes" : "no");
+}
+
 std::string node(const MachineSpec& m, int index, const std::string& command) {
   const std::string name = "node" + std::to_string(index), indent = m.nodes > 1 ? "    " : "  ";
   std::string text = indent + "<cluster id=\"" + name + "\" prefix=\"" + name + "-gpu\" suffix=\"\" radical=\"0-" +
@@ -77,11 +87,8 @@ std::string node(const MachineSpec& m, int index, const std::string& command) {
   const auto prop = [&](const std::string& id, const std::string& value) {
     text += indent + "  <prop id=\"" + id + "\" value=\"" + value + "\"/>\n";
   };
-  prop("gpu", m.gpu), prop("node", std::to_string(index)), prop("interconnect", m.intra);
-  // What NCCL chooses by: a switch that adds (NVLS) came with Hopper's boards.
-  const cost::GpuRow& row = *cost::find_gpu(m.gpu);
-  if (*row.generation) prop("generation", row.generation);
-  if (is_nvlink(m)) prop("nvls", row.nvlink_gbps >= 450 ? "yes" : "no");
+  prop("gpu", m.gpu), prop("node", std::to_string(index));
+  gpu_facts(m, prop);
   if (m.nodes == 1) prop("command", command);
   return text + indent + "</cluster>\n";
 }
@@ -103,6 +110,25 @@ struct Cables {
   }
 };
 
+/// The machine in a few facts, which the simulator expands: SimGrid reads thousands of hosts slowly.
+std::string cluster(const MachineSpec& m, const std::string& command) {
+  std::string text = "  <zone id=\"machine\" routing=\"None\">\n";
+  const auto prop = [&](const std::string& id, const std::string& value) {
+    text += "    <prop id=\"" + id + "\" value=\"" + value + "\"/>\n";
+  };
+  const double port = is_nvlink(m) ? nvlink_port : pcie_port;
+  prop("command", command), prop("nodes", std::to_string(m.nodes)), prop("gpus_per_node", std::to_string(m.gpus_per_node));
+  prop("port_bandwidth", gigabytes(*m.intra_bandwidth)), prop("port_latency", micro(port));
+  prop("nic_bandwidth", gigabytes(node_bandwidth(m))), prop("nic_latency", micro(network_half_hop - port));
+  if (m.has_leaves) {
+    prop("nodes_per_leaf", std::to_string(m.nodes_per_leaf));
+    prop("leaf_bandwidth", gigabytes(leaf_bandwidth(m))), prop("leaf_latency", micro(leaf_uplink));
+  }
+  prop("gpu", m.gpu);
+  gpu_facts(m, prop);
+  return text + "  </zone>\n";
+}
+
 }  // namespace
 
 MachineSpec completed(MachineSpec m) {
@@ -111,7 +137,7 @@ MachineSpec completed(MachineSpec m) {
                   format("--%s %.10g is out of range; from %.10g to %.10g", option, value, low, high));
   };
   refuse_unless(m.title.find("--") == std::string::npos, "--title: '--' cannot stand in a comment of XML; write it otherwise");
-  in_range("nodes", m.nodes, 1, 1024), in_range("gpus-per-node", m.gpus_per_node, 1, 256);
+  in_range("nodes", m.nodes, 1, 1 << 17), in_range("gpus-per-node", m.gpus_per_node, 1, 256);
   const cost::GpuRow* row = cost::find_gpu(m.gpu);
   refuse_unless(row, "--gpu '" + m.gpu + "' is not in the table; known GPUs: " + cost::known_gpus());
   m.gpu = row->key;
@@ -144,6 +170,7 @@ std::string platform_xml(const MachineSpec& m, const std::string& command) {
   std::string text = "<?xml version=\"1.0\"?>\n" + comment(m) +
                      "<!DOCTYPE platform SYSTEM \"https://simgrid.org/simgrid.dtd\">\n<platform version=\"4.1\">\n";
   if (m.nodes == 1) return text + node(m, 0, escaped(command)) + "</platform>\n";
+  if (m.nodes > most_spelled_out) return text + cluster(m, escaped(command)) + "</platform>\n";
   text += "  <zone id=\"machine\" routing=\"Floyd\">\n    <prop id=\"command\" value=\"" + escaped(command) + "\"/>\n";
   for (int i = 0; i < m.nodes; ++i) text += node(m, i, {});
   const int leaves = m.has_leaves ? (m.nodes + m.nodes_per_leaf - 1) / m.nodes_per_leaf : 0;

@@ -28,6 +28,9 @@ MachineSpec completed(MachineSpec);
 /// Bytes per second of a ring over all GPUs in order: the least of a GPU's port, a node's NICs together, a leaf's uplink.
 double ring_bandwidth(const MachineSpec& completed);
 
+/// Up to so many nodes, a platform's XML spells out every host and link; a larger machine is said in a few facts.
+inline constexpr int most_spelled_out = 128;
+
 /// The platform's XML; `command` is kept in it as a property.
 std::string platform_xml(const MachineSpec& completed, const std::string& command);
 

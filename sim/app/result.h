@@ -1,5 +1,6 @@
 // Result: what came out of running one scheme of a scenario, before it is summed up.
 #pragma once
+#include <algorithm>
 #include <cstdint>
 #include <string>
 #include <vector>
@@ -16,6 +17,8 @@
 namespace shardsim {
 
 struct RankResult {
+  int rank = 0, ranks = 1;                   ///< and how many it stands for, itself included
+  std::string stands_for;                    ///< "0-5, 7": which; empty where every rank is simulated
   std::vector<float> loss_scales;            ///< per step, in force after it; empty without loss scaling
   std::vector<float> updates;                ///< per step, how many were not skipped so far; empty without loss scaling
   std::vector<float> losses;                 ///< per step; empty without numerics
@@ -49,13 +52,19 @@ struct SchemeResult {
   std::int64_t parameters = 0, padding = 0;   ///< charged elements; padding over all units
   std::vector<std::int64_t> unit_parameters;  ///< charged, without padding
   std::vector<std::string> unit_names;        ///< of a textbook scheme's units, after their modules; empty for others
-  std::vector<RankResult> ranks;
-  std::vector<float> theta;             ///< fp32, model order, without padding; empty without numerics
-  std::vector<cost::PriceNote> notes;   ///< what rank 0 was charged, if the scenario asks for it (simgrid)
-  std::vector<TimelineEntry> timeline;  ///< of rank 0 in the last step, if the scenario asks for it and the scheme tells it
-  std::vector<LinkLoad> links;          ///< bytes that crossed each link (simgrid)
+  std::vector<RankResult> ranks;              ///< those that were simulated, in order; all, unless they are folded
+  std::string folding;                        ///< in a line, which ranks stand for which or why none does; empty for `ranks: all`
+  std::vector<float> theta;                   ///< fp32, model order, without padding; empty without numerics
+  std::vector<cost::PriceNote> notes;         ///< what rank 0 was charged, if the scenario asks for it (simgrid)
+  std::vector<TimelineEntry> timeline;        ///< of rank 0 in the last step, if the scenario asks for it and the scheme tells it
+  std::vector<LinkLoad> links;                ///< bytes that crossed each link (simgrid)
   Gpu gpu;
   bool interrupted = false;
+
+  /// Of a rank that was simulated.
+  const RankResult& of(int rank) const {
+    return *std::lower_bound(ranks.begin(), ranks.end(), rank, [](const RankResult& r, int wanted) { return r.rank < wanted; });
+  }
 };
 
 }  // namespace shardsim

@@ -85,11 +85,10 @@ void write_scheme(const fs::path& folder, const Scenario& scenario, const Scheme
   fs::create_directory(folder);
   if (!result.theta.empty()) formats::write_npy(folder / "theta_final.npy", {std::int64_t(result.theta.size())}, result.theta);
   std::vector<formats::RankTrace> recorded;
-  for (int r = 0; r < int(result.ranks.size()); ++r) {
-    const RankResult& rank = result.ranks[r];
-    if (scenario.recorded_ranks.has(r))
-      recorded.push_back({r, rank.spans, rank.entries, rank.step_begin, rank.step_end, rank.waits, rank.host_step_begin});
-  }
+  for (const RankResult& rank : result.ranks)
+    if (scenario.recorded_ranks.has(rank.rank))
+      recorded.push_back({rank.rank, rank.spans, rank.entries, rank.step_begin, rank.step_end, rank.waits, rank.host_step_begin,
+                          rank.stands_for});
   write_file(folder / "memory.csv", [&](std::ostream& out) {
     formats::write_memory_header(out);
     for (const formats::RankTrace& r : recorded) formats::write_memory(out, r.rank, r.entries);
@@ -119,7 +118,7 @@ void write_scheme(const fs::path& folder, const Scenario& scenario, const Scheme
   write_file(folder / "memory_snapshot.pickle", [&](std::ostream& out) {
     std::vector<formats::RankMemory> memories;
     for (const formats::RankTrace& r : recorded) {
-      const RankResult& rank = result.ranks[r.rank];
+      const RankResult& rank = result.of(r.rank);
       memories.push_back({r.rank, rank.allocator.emulated ? rank.allocator_history : formats::exact_events(r.entries)});
     }
     formats::write_memory_snapshot(out, result.scheme, result.unit_names, formats::earliest(recorded), memories);

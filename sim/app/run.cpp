@@ -10,12 +10,14 @@
 #include <csignal>
 #include <ctime>
 #include <limits>
+#include <map>
 #include <mutex>
 #include <new>
 #include <system_error>
 
 #include "app/archive.h"
 #include "app/process.h"
+#include "app/programs.h"
 #include "app/scenario_model.h"
 #include "backends/simgrid/backend.h"
 #include "backends/threads/backend.h"
@@ -145,8 +147,22 @@ RankResult books_of(const Device& device, Ranks::Own& own, double start, bool re
   return result;
 }
 
+/// `classes`: the ranks that were simulated, and for whom.
+using Classes = std::map<int, std::vector<int>>;
+
+/// "0-5, 7".
+std::string in_ranges(const std::vector<int>& ranks) {
+  std::string text;
+  for (std::size_t i = 0, j = 0; i < ranks.size(); i = j) {
+    while (j < ranks.size() && ranks[j] == ranks[i] + int(j - i)) ++j;
+    text += (i > 0 ? ", " : "") + std::to_string(ranks[i]) + (j - i > 1 ? "-" + std::to_string(ranks[j - 1]) : "");
+  }
+  return text;
+}
+
+/// `representative`: of folded ranks, the one that was simulated for each.
 SchemeResult run_on(Backend& backend, const Scenario& scenario, const TrainingSet& set, const SchemeChoice& choice,
-                    const Progress& progress) {
+                    const Progress& progress, const std::function<int(int)>& representative = {}) {
   Ranks ranks{scenario, choice, progress, set, {}, std::vector<Ranks::Own>(std::size_t(scenario.world))};
   const auto body = [&ranks](Device& device, Fabric& fabric) {
     const std::string where = "scheme '" + ranks.choice.label + "', rank " + std::to_string(device.rank()) + ", step ";
@@ -183,10 +199,14 @@ SchemeResult run_on(Backend& backend, const Scenario& scenario, const TrainingSe
     result.parameters += unit.count.charged();
     result.padding += unit.padded.charged() - unit.count.charged();
   }
+  Classes classes;
+  for (int rank = 0; rank < scenario.world; ++rank) classes[representative ? representative(rank) : rank].push_back(rank);
   double start = std::numeric_limits<double>::infinity();
-  for (const Ranks::Own& own : ranks.own) start = std::min(start, own.steps > 0 ? own.begin[0] : 0.0);
-  for (int rank = 0; rank < scenario.world; ++rank) {
+  for (const auto& [rank, members] : classes) start = std::min(start, ranks.own[rank].steps > 0 ? ranks.own[rank].begin[0] : 0.0);
+  for (const auto& [rank, members] : classes) {
     result.ranks.push_back(books_of(backend.device(rank), ranks.own[rank], start, scenario.recorded_ranks.has(rank), numerics));
+    result.ranks.back().rank = rank, result.ranks.back().ranks = int(members.size());
+    if (representative) result.ranks.back().stands_for = in_ranges(members);
     result.ranks.back().allocator_history = backend.allocator_history(rank);
     for (AllocatorEvent& event : result.ranks.back().allocator_history) event.seconds -= start;
   }
@@ -195,6 +215,16 @@ SchemeResult run_on(Backend& backend, const Scenario& scenario, const TrainingSe
   for (Ranks::Own& own : ranks.own) pieces.push_back(std::move(own.theta));
   result.theta = numerics::assembled_theta(ranks.own[0].units, pieces);
   return result;
+}
+
+/// "512 ranks are simulated as 2: rank 0 for 0-3, 5-511; rank 4 for 4."
+std::string folding_words(const FoldingPlan& plan, const SchemeResult& result) {
+  if (!plan.programs) return plan.why_not.empty() ? "" : "ranks are not folded: " + plan.why_not + ".";
+  constexpr std::size_t most = 4;
+  std::string text = std::to_string(result.world) + " ranks are simulated as " + std::to_string(result.ranks.size()) + ":";
+  for (std::size_t i = 0; i < std::min(most, result.ranks.size()); ++i)
+    text += (i > 0 ? "; rank " : " rank ") + std::to_string(result.ranks[i].rank) + " for " + result.ranks[i].stands_for;
+  return text + (result.ranks.size() > most ? "; and so on (summary.json: rank_classes)." : ".");
 }
 
 void fill(BackendSettings& settings, const Scenario& scenario, std::atomic<std::uint64_t>* pulse) {
@@ -212,10 +242,16 @@ SchemeResult run_on_simgrid(const Scenario& scenario, const TrainingSet& set, co
   settings.collectives = scenario.collectives, settings.seed = scenario.seed;
   settings.platform = scenario.platform, settings.prices = scenario.prices, settings.memory = scenario.memory;
   settings.messages = messages, settings.tracing = scenario.simgrid_tracing;
+  settings.launch_queue = scenario.launch_queue;
+  const FoldingPlan plan = plan_folding(scenario, set, choice);
+  settings.programs = plan.programs;
   cost::PriceNotes notes;
   if (scenario.notes_prices) settings.notes = &notes;
   SimgridBackend backend(settings);
-  SchemeResult done = run_on(backend, scenario, set, choice, progress);
+  const auto representative = [&backend](int rank) { return backend.representative(rank); };
+  SchemeResult done = plan.programs ? run_on(backend, scenario, set, choice, progress, representative)
+                                    : run_on(backend, scenario, set, choice, progress);
+  done.folding = folding_words(plan, done);
   done.gpu = backend.gpu(0);
   done.notes = notes.all();
   for (const auto& [link, bytes] : backend.link_bytes()) done.links.push_back({link, bytes});

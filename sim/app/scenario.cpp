@@ -52,13 +52,13 @@ Scenario scenario_of(const fs::path& file, const YamlNode& tree, const Registry&
   scenario.file = file;
   scenario.text = yaml_text(tree);
   std::vector<std::string>& defaults = scenario.defaults_used;
-  const Fields root(tree, {"name",        "schemes",   "platform",     "world",    "model",   "data",
-                           "batch",       "precision", "optimizer",    "units",    "streams", "prefetch",
-                           "unreduced",   "grads",     "step_barrier", "numerics", "mesh",    "patience",
-                           "steps",       "seed",      "backend",      "fabric",   "latency", "hazards",
-                           "record",      "expect",    "measured",     "memory",   "prices",  "single_gpu_seconds",
-                           "collectives", "sweep"},
-                    defaults);
+  const Fields root(
+      tree, {"name",         "schemes",   "platform",  "world",    "ranks",    "launch_queue", "model",     "data",
+             "batch",        "precision", "optimizer", "units",    "streams",  "prefetch",     "unreduced", "grads",
+             "step_barrier", "numerics",  "mesh",      "patience", "steps",    "seed",         "backend",   "fabric",
+             "latency",      "hazards",   "record",    "expect",   "measured", "memory",       "prices",    "single_gpu_seconds",
+             "collectives",  "sweep"},
+      defaults);
 
   const YamlNode* name = root.find("name");
   scenario.name = name ? text_of(*name) : file.stem().string();
@@ -87,6 +87,8 @@ Scenario scenario_of(const fs::path& file, const YamlNode& tree, const Registry&
     return Latency(choice_of(node, {"platform", "nccl"}));
   });
   read_collectives(root, scenario);
+  if (const YamlNode* node = root.find("ranks")) scenario.folds = Folds(choice_of(*node, {"all", "folded", "auto"}));
+  if (const YamlNode* node = root.find("launch_queue")) scenario.launch_queue = int(integer_of(*node, 2, 1 << 20));
   if (const YamlNode* node = root.find("hazards")) scenario.checks_hazards = switch_of(*node);
   if (const YamlNode* node = root.find("single_gpu_seconds")) scenario.single_gpu_seconds = seconds_of(*node);
   if (const YamlNode* node = root.find("patience")) {

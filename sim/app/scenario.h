@@ -21,7 +21,8 @@
 
 namespace shardsim {
 
-enum class Numerics { full, twin, off };  ///< what the arithmetic has of the charged sizes
+enum class Numerics { full, twin, off };      ///< what the arithmetic has of the charged sizes
+enum class Folds { all, folded, automatic };  ///< which ranks: each, or one for all that are alike, or that if it can be had
 const char* name_of(Fidelity);
 const char* name_of(Latency);
 const char* name_of(Numerics);
@@ -79,11 +80,13 @@ struct Scenario {
   cost::CollectiveRules collectives;
   memory::Settings memory;
   bool checks_hazards = true;
-  bool notes_prices = false;                               ///< the result says what rank 0 was charged, and by which formula
-  bool tells_timeline = false;                             ///< the result has the timeline of the last step
-  cost::Prices prices;                                     ///< what is said about the GPUs over the platform
-  double single_gpu_seconds = 0;                           ///< a measured step on one GPU, to compare with; 0: none
-  double patience = 120;                                   ///< seconds without anything finished until a scheme is said to hang
+  bool notes_prices = false;      ///< the result says what rank 0 was charged, and by which formula
+  bool tells_timeline = false;    ///< the result has the timeline of the last step
+  cost::Prices prices;            ///< what is said about the GPUs over the platform
+  double single_gpu_seconds = 0;  ///< a measured step on one GPU, to compare with; 0: none
+  double patience = 120;          ///< seconds without anything finished until a scheme is said to hang
+  Folds folds = Folds::all;
+  int launch_queue = 1024;                                 ///< entries that a host may be ahead of its streams (simgrid)
   RankSet recorded_ranks = 8;                              ///< ranks in traces and CSVs
   bool records_spans = false;                              ///< spans.csv is written too
   bool trace_per_rank = false;                             ///< a trace file per rank instead of one for all

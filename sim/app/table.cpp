@@ -340,6 +340,8 @@ std::vector<std::string> run_notes(const Scenario& scenario, const std::vector<S
         "Padding: %lld parameter%s (%.3g %%), so that %d ranks cut every unit into equal slices; counted in all simulated figures.",
         (long long)all.front().padding, all.front().padding == 1 ? "" : "s",
         100.0 * double(all.front().padding) / double(all.front().parameters), all.front().world));
+  for (const SchemeResult& result : results)
+    if (!result.folding.empty()) notes.push_back(result.scheme + ": " + result.folding);
   notes.insert(notes.end(), scenario.notes.begin(), scenario.notes.end());
   std::string defaults;
   const bool is_simulated = scenario.backend == "simgrid";

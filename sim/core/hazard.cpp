@@ -18,7 +18,6 @@ std::string in_words(const char* op, Label label, Lane lane) {
 void Hazards::access(Lane lane, const Tensor& tensor, bool /*reads*/, bool writes, const char* op, Label label) {
   if (!on_ || !tensor) return;
   Storage& storage = *tensor.in;
-  const std::string band = name_of(storage.band);
   if (tensor.life != storage.life)
     throw IllegalStep(in_words(op, label, lane) + " uses memory that was freed; free it after its last use");
   if (!storage.history) storage.history = std::make_shared<HazardHistory>();
@@ -28,7 +27,7 @@ void Hazards::access(Lane lane, const Tensor& tensor, bool /*reads*/, bool write
   for (const auto& past : accesses) {
     const bool conflict = (writes || past.write) && past.begin < end && begin < past.end;
     if (!conflict || past.lane == lane || mine[unsigned(past.lane)] >= past.stamp) continue;
-    throw IllegalStep(in_words(op, label, lane) + (writes ? " writes " : " reads ") + band + " of unit " +
+    throw IllegalStep(in_words(op, label, lane) + (writes ? " writes " : " reads ") + name_of(storage.band) + " of unit " +
                       std::to_string(storage.unit) + " that " + in_words(past.op, past.label, past.lane) +
                       (past.write ? " may still be writing" : " may still be reading") + "; missing edge: the " + name_of(lane) +
                       " stream has to wait for an event recorded on the " + name_of(past.lane) + " stream after that " + past.op);

@@ -6,7 +6,6 @@
 #pragma once
 #include <array>
 #include <cstdint>
-#include <deque>
 #include <string>
 #include <vector>
 
@@ -52,7 +51,7 @@ class Hazards {
 
   bool on_;
   std::array<Clock, lane_count> clocks_{};
-  std::array<std::deque<Mark>, lane_count> marks_;
+  std::array<std::vector<Mark>, lane_count> marks_;
 };
 
 }  // namespace shardsim

@@ -59,16 +59,16 @@ void IssueOrder::finish(int rank) {
   const std::lock_guard lock(mutex_);
   if (finished_.size() <= std::size_t(rank)) finished_.resize(rank + 1);
   finished_[rank] = true;
-  for (auto& [key, history] : histories_)
-    for (int member = 0; member < history.group.size; ++member) {
-      if (history.group.rank(member) != rank) continue;
-      history.finished[member] = history.any_finished = true;
-      const std::uint64_t count = history.count[member];
-      if (count < history.closed + history.open.size()) {
-        const Issued& next = history.open[count - history.closed];
-        too_few(rank, count, next.rank, in_words(next.verb, next.label, next.lane, next.bytes, next.root));
-      }
+  for (auto& [key, history] : histories_) {
+    const int distance = rank - history.group.first, member = distance / history.group.stride;
+    if (distance < 0 || member >= history.group.size || history.group.rank(member) != rank) continue;
+    history.finished[member] = history.any_finished = true;
+    const std::uint64_t count = history.count[member];
+    if (count < history.closed + history.open.size()) {
+      const Issued& next = history.open[count - history.closed];
+      too_few(rank, count, next.rank, in_words(next.verb, next.label, next.lane, next.bytes, next.root));
     }
+  }
 }
 
 }  // namespace shardsim

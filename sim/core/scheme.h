@@ -97,6 +97,9 @@ class Scheme {
   virtual const Mesh& mesh() const = 0;
   /// Which bands a rank keeps only its slice of: the input of the closed forms.
   virtual ShardSet shard() const = 0;
+  /// Whether all ranks issue the same ops of the same sizes, in groups of the mesh alone: they then need not be compared one by one
+  /// before equal ones are simulated as one. Asked after bind.
+  virtual bool is_even() const { return false; }
   /// Whether the textbook's closed forms speak of it. A real system has buffers and orders of its own.
   virtual bool has_closed_forms() const { return true; }
 };

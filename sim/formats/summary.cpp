@@ -60,6 +60,8 @@ Json result(const Figures& f) {
   json["scheme"] = f.scheme;
   json["backend"] = f.backend;
   json["world"] = f.world;
+  for (const auto& [rank, ranks, stands_for] : f.rank_classes)
+    json["rank_classes"].push_back({{"rank", rank}, {"ranks", ranks}, {"stands_for", stands_for}});
   json["steps"] = f.steps;
   json["interrupted"] = f.interrupted;
   json["parameters"] = f.parameters;

@@ -31,6 +31,12 @@ struct Figures {
   std::string scheme, backend;
   int world = 1, steps = 0, units = 0;
   bool interrupted = false;
+  /// Of folded ranks: the first of each class, how many it stands for, and which ("0-5, 7"). Empty: every rank was simulated.
+  struct RankClass {
+    int rank, ranks;
+    std::string stands_for;
+  };
+  std::vector<RankClass> rank_classes;
   std::int64_t parameters = 0, padding = 0;  ///< charged; padding over all units
 
   std::vector<double> losses;        ///< per step, mean over the ranks; empty without numerics

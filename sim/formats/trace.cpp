@@ -88,7 +88,8 @@ std::string collective_args(const Span& span, int world, int sequence) {
 
 void write_names(TraceEvents& writer, const RankTrace& trace) {
   const std::string rank = std::to_string(trace.rank);
-  writer.metadata(trace.rank, "process_name", 0, R"("name": "rank )" + rank + '"');
+  writer.metadata(trace.rank, "process_name", 0,
+                  R"("name": "rank )" + rank + (trace.stands_for.empty() ? "" : ", for " + trace.stands_for) + '"');
   writer.metadata(trace.rank, "process_labels", 0, R"("labels": "GPU )" + rank + '"');
   writer.metadata(trace.rank, "process_sort_index", 0, R"("sort_index": )" + std::to_string(first_gpu_sorted + trace.rank));
   writer.metadata(trace.rank, "thread_name", step_row, R"("name": "steps")");

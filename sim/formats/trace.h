@@ -28,6 +28,7 @@ struct RankTrace {
   const std::vector<double>&step_begin, &step_end;
   const std::vector<HostWait>& waits;
   const std::vector<double>& host_step_begin;
+  std::string stands_for = {};  ///< the ranks that are simulated as this one, if there are such
 };
 
 /// When the first of them begins, and not after 0: the ranks of a run share an origin, so that their files can be laid together.

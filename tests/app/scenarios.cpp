@@ -52,6 +52,7 @@ SchemeResult made_by_hand(const std::string& scheme) {
   result.parameters = 100, result.unit_parameters = {100};
   for (int r = 0; r < 2; ++r) {
     RankResult rank;
+    rank.rank = r;
     rank.losses = {0.5f + float(r), 0.25f + float(r)};
     rank.step_begin = {0, 2}, rank.step_end = {2, 4};
     for (double begin : {0.0, 2.0}) {

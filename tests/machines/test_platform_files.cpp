@@ -149,7 +149,7 @@ TEST_CASE("nonsense is refused in one line that names the option") {
   CHECK(refusal(box) == "accepted");
   const std::pair<std::string, const char*> wrong[] = {
       {with(good, [](MachineSpec& m) { m.nodes = 0; }), "--nodes"},
-      {with(good, [](MachineSpec& m) { m.nodes = 100000; }), "--nodes"},
+      {with(good, [](MachineSpec& m) { m.nodes = 1 << 18; }), "--nodes"},
       {with(good, [](MachineSpec& m) { m.gpus_per_node = -1; }), "--gpus-per-node"},
       {with(good, [](MachineSpec& m) { m.gpu = "h101"; }), "known GPUs"},
       {with(good, [](MachineSpec& m) { m.nic.reset(); }), "--nic is missing"},

@@ -20,7 +20,7 @@ struct SimgridBackend::Run {
   World world;
   Platform platform;
   std::unique_ptr<Network> network;
-  std::vector<std::unique_ptr<SimDevice>> devices;
+  std::vector<std::unique_ptr<SimDevice>> devices;  // by rank; null: another stands for it
   bool deadlocked = false;
 };
 
@@ -34,16 +34,21 @@ void SimgridBackend::run(int world, const Body& body) {
   run.platform = load_platform(settings_, world);
   run.network = std::make_unique<Network>(run.world, run.platform, settings_);
   sg::Engine::on_deadlock_cb([&run] { run.deadlocked = true; });
+  run.devices.resize(std::size_t(world));
+  std::map<int, Jitter> jitters;  // of those that are simulated
   for (int rank = 0; rank < world; ++rank) {
+    Jitter& jitter = jitters[representative(rank)];
+    if (run.platform.gpus[rank]->jitter == 0) continue;
     const std::string& node = run.platform.nodes[rank];  // a GPU of which it is not known is a node of its own
-    const Jitter jitter(settings_.seed, node.empty() ? "rank " + std::to_string(rank) : node);
-    run.devices.push_back(
-        std::make_unique<SimDevice>(run.world, rank, run.platform.gpus[rank], settings_, jitter, settings_.memory));
-    run.world.devices.push_back(run.devices.back().get());
-    if (rank == 0) run.devices.back()->note_prices(settings_.notes);
+    jitter.add(settings_.seed, node.empty() ? "rank " + std::to_string(rank) : node);
   }
-  for (int rank = 0; rank < world; ++rank) {
-    sg::Actor::create("rank " + std::to_string(rank), run.platform.hosts[rank], [&run, &body, rank] {
+  for (const auto& [rank, jitter] : jitters) {
+    run.devices[rank] = std::make_unique<SimDevice>(run.world, rank, *run.platform.gpus[rank], settings_, jitter);
+    run.world.devices.push_back(run.devices[rank].get());
+  }
+  run.devices.front()->note_prices(settings_.notes);
+  for (const auto& [rank, jitter] : jitters) {
+    sg::Actor::create("rank " + std::to_string(rank), run.platform.hosts[rank], [&run, &body, rank = rank] {
       try {
         SimDevice& device = *run.devices[rank];
         SimFabric fabric(device, *run.network);
@@ -63,10 +68,15 @@ void SimgridBackend::run(int world, const Body& body) {
   if (run.deadlocked) throw std::logic_error("the simulation stopped before all ranks had finished");
 }
 
-const Device& SimgridBackend::device(int rank) const { return *run_->devices.at(rank); }
-const Gpu& SimgridBackend::gpu(int rank) const { return run_->platform.gpus.at(rank); }
+int SimgridBackend::representative(int rank) const {
+  const Folding* folding = run_->network->folding();
+  return folding ? folding->representative(rank) : rank;
+}
+
+const Device& SimgridBackend::device(int rank) const { return *run_->devices.at(representative(rank)); }
+const Gpu& SimgridBackend::gpu(int rank) const { return *run_->platform.gpus.at(rank); }
 std::vector<AllocatorEvent> SimgridBackend::allocator_history(int rank) const {
-  return run_->devices.at(rank)->allocator_history();
+  return run_->devices.at(representative(rank))->allocator_history();
 }
 std::map<std::string, double> SimgridBackend::link_bytes() const { return run_->network->link_bytes(); }
 

@@ -3,10 +3,13 @@
 #include <filesystem>
 #include <map>
 #include <memory>
+#include <optional>
 #include <string>
+#include <vector>
 
 #include "backends/simgrid/fidelity.h"
 #include "core/backend.h"
+#include "core/mesh.h"
 #include "cost/collective.h"
 #include "cost/facts.h"
 #include "cost/notes.h"
@@ -14,12 +17,21 @@
 
 namespace shardsim {
 
+/// What the ranks will do, as far as folding them asks (folding.h).
+struct Programs {
+  std::vector<std::uint64_t> of_rank;      ///< equal numbers: the same ops of the same sizes, and the same collectives
+  std::vector<std::vector<Group>> groups;  ///< of each rank, by their first use
+};
+
 struct SimgridSettings : BackendSettings {
   Fidelity fidelity = Fidelity::coupled;
   Latency latency = Latency::platform;
   cost::CollectiveRules collectives;  ///< what is asked of or known about collectives; Fidelity::ring knows nothing of them
   std::uint64_t seed = 1;             ///< of the nodes' jitter
   memory::Settings memory;
+  std::shared_ptr<const Programs> programs;  ///< ranks are folded by them; null: every rank is simulated
+  std::optional<bool> shares_links;          ///< sharing.h's solver; not said: for folded ranks, clusters and above 64 ranks
+  int launch_queue = 1024;                   ///< entries that a host may be ahead of its streams: CUDA's launch queue
   std::filesystem::path platform;
   cost::Prices prices;                ///< laid over the platform's facts
   cost::PriceNotes* notes = nullptr;  ///< receives what rank 0 is charged
@@ -38,6 +50,8 @@ class SimgridBackend final : public Backend {
   /// Throws ScenarioError for a bad platform (see simgrid/platform.h for what ends the process instead).
   void run(int world, const Body&) override;
   const Device& device(int rank) const override;
+  /// The first of the ranks that are simulated as one with this one; after run.
+  int representative(int rank) const;
   const Gpu& gpu(int rank) const;
   std::vector<AllocatorEvent> allocator_history(int rank) const override;
   /// Bytes that crossed each link.

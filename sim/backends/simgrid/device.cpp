@@ -16,23 +16,23 @@ void World::fail(std::exception_ptr error) {
   for (SimDevice* device : devices) device->wake();
 }
 
-SimDevice::SimDevice(World& world, int rank, const Gpu& gpu, const BackendSettings& settings, Jitter jitter,
-                     const memory::Settings& memory)
+SimDevice::SimDevice(World& world, int rank, const Gpu& gpu, const SimgridSettings& settings, Jitter jitter)
     : Device(rank, settings.checks_hazards),
       world_(world),
       gpu_(gpu),
       numerics_(settings.numerics),
+      queue_depth_(settings.launch_queue),
       pulse_(settings.pulse),
       jitter_(jitter),
       semaphore_(simgrid::s4u::Semaphore::create(0)),
-      memory_(*this, memory, settings.recorded_ranks.has(rank)) {
+      memory_(*this, settings.memory, settings.recorded_ranks.has(rank)) {
   ledger_ = host_ledger_ = Ledger(settings.recorded_ranks.has(rank));
   recorder_ = Recorder(settings.recorded_ranks.has(rank));
   for (int lane = 0; lane < lane_count; ++lane) streams_[lane].belong_to(*this, Lane(lane));
 }
 
 SimDevice::~SimDevice() {
-  for (auto& storage : storages_) numerics::release(storage->at);
+  for (Storage& storage : storages_) numerics::release(storage.at);
 }
 
 double SimDevice::now() const { return std::max(host_, simgrid::s4u::Engine::get_clock()); }
@@ -60,7 +60,7 @@ void SimDevice::dequeued(std::size_t entries) {
 void SimDevice::wait_for_room() {
   catch_up();
   const double begin = now();
-  if (pending_ >= queue_depth) block_until(queue_depth / 2);
+  if (pending_ >= queue_depth_) block_until(queue_depth_ / 2);
   recorder_.add({begin, now(), HostWait::Until::room});
 }
 
@@ -81,10 +81,7 @@ void SimDevice::begin_traffic(double date, double seconds, double bytes) {
 
 Storage* SimDevice::do_alloc(Lane lane, Band band, Dim count, Dtype type, std::int64_t bytes, Place place) {
   DeviceMemory::Block* const block = place == Place::host ? nullptr : memory_.allocate(lane, band, bytes);
-  if (free_storages_.empty()) {
-    storages_.push_back(std::make_unique<Storage>());
-    free_storages_.push_back(storages_.back().get());
-  }
+  if (free_storages_.empty()) free_storages_.push_back(&storages_.emplace_back());
   Storage* storage = free_storages_.back();
   const double date = host_date(0);
   free_storages_.pop_back();
@@ -99,20 +96,28 @@ Storage* SimDevice::do_alloc(Lane lane, Band band, Dim count, Dtype type, std::i
               .place = place,
               .history = nullptr};
   memory_.keep(storage, block);
-  stream(lane).act(label(), date, [this, storage](double when) {
-    ledger_of(storage->place).hold({when, storage->bytes, storage->band, storage->cause, storage->unit});
-  });
+  Stream::Entry entry(Stream::Entry::hold, date);
+  entry.storage = storage;
+  stream(lane).push(entry);
   return storage;
+}
+
+void SimDevice::hold(const Storage& storage, double date) {
+  ledger_of(storage.place).hold({date, storage.bytes, storage.band, storage.cause, storage.unit});
 }
 
 void SimDevice::do_free(Lane lane, Storage* storage) {
   memory_.free(lane, storage);
-  stream(lane).act(label(), host_date(0), [this, storage](double when) {
-    ledger_of(storage->place).hold({when, -storage->bytes, storage->band, storage->cause, storage->unit});
-    numerics::release(storage->at);
-    storage->at = nullptr;
-    free_storages_.push_back(storage);
-  });
+  Stream::Entry entry(Stream::Entry::let_go, host_date(0));
+  entry.storage = storage;
+  stream(lane).push(entry);
+}
+
+void SimDevice::let_go(Storage& storage, double date) {
+  ledger_of(storage.place).hold({date, -storage.bytes, storage.band, storage.cause, storage.unit});
+  numerics::release(storage.at);
+  storage.at = nullptr;
+  free_storages_.push_back(&storage);
 }
 
 void SimDevice::do_launch(Lane lane, const Op& op) {
@@ -126,21 +131,18 @@ void SimDevice::do_launch(Lane lane, const Op& op) {
 Event SimDevice::do_record(Lane lane) { return {lane, stream(lane).record()}; }
 
 void SimDevice::do_wait(Lane lane, Event event) {
-  Stream& other = stream(event.lane);  // an entry even if it is over: an event recorded next is another one than the last
-  Stream::Entry entry{Stream::Entry::wait};
-  entry.from = host_date(0);
-  entry.stream = &other;
+  // An entry even if it is over: an event recorded next is another one than the last.
+  Stream::Entry entry(Stream::Entry::wait, host_date(0));
+  entry.op = std::uint8_t(event.lane);
   entry.at = event.at;
   stream(lane).push(entry);
 }
 
-void SimDevice::enqueue_collective(Lane lane, Label label, Communicator& communicator, std::uint64_t sequence) {
+void SimDevice::enqueue_collective(Lane lane, Communicator& communicator) {
   memory_.use(communicator);
-  Stream::Entry entry{Stream::Entry::collective};
-  entry.label = label;
-  entry.from = host_date(gpu_.launch_seconds), entry.call = gpu_.launch_seconds;
+  Stream::Entry entry(Stream::Entry::collective, host_date(gpu_.launch_seconds));
+  entry.call = gpu_.launch_seconds;
   entry.communicator = &communicator;
-  entry.at = sequence;
   stream(lane).push(entry);
   throttle();
 }
@@ -164,18 +166,18 @@ void SimDevice::do_synchronize(Event event) {
 
 void SimDevice::do_upload(Lane lane, Tensor to, HostView from) {
   const double date = host_date(0);  // an entry without numerics too: it takes its place in the launch queue
-  if (!numerics_) return stream(lane).act(label(), date, [](double) {});
-  stream(lane).act(label(), date, [to, values = numerics::staged(to, from)](double) { numerics::copy_in(to, values); });
+  if (!numerics_) return stream(lane).act(date, [](double) {});
+  stream(lane).act(date, [to, values = numerics::staged(to, from)](double) { numerics::copy_in(to, values); });
 }
 
 void SimDevice::do_download(Lane lane, Tensor from, std::vector<float>& to) {
   const double date = host_date(0);
-  if (!numerics_) return stream(lane).act(label(), date, [](double) {});
-  stream(lane).act(label(), date, [from, &to](double) { numerics::copy_out(from, to); });
+  if (!numerics_) return stream(lane).act(date, [](double) {});
+  stream(lane).act(date, [from, &to](double) { numerics::copy_out(from, to); });
 }
 
 void SimDevice::do_stamp(Lane lane, double& seconds) {
-  stream(lane).act(label(), host_date(0), [&seconds](double when) { seconds = when; });
+  stream(lane).act(host_date(0), [&seconds](double when) { seconds = when; });
 }
 
 }  // namespace shardsim::simgrid_backend

@@ -3,9 +3,10 @@
 #include <simgrid/s4u/Semaphore.hpp>
 
 #include <array>
-#include <memory>
+#include <deque>
 #include <vector>
 
+#include "backends/simgrid/backend.h"
 #include "backends/simgrid/device_memory.h"
 #include "backends/simgrid/jitter.h"
 #include "backends/simgrid/pace.h"
@@ -19,10 +20,7 @@ namespace shardsim::simgrid_backend {
 
 class SimDevice final : public Device {
  public:
-  /// Operations that a host may be ahead of its streams: CUDA's launch queue.
-  static constexpr int queue_depth = 1024;
-
-  SimDevice(World&, int rank, const Gpu&, const BackendSettings&, Jitter = {}, const memory::Settings& = {});
+  SimDevice(World&, int rank, const Gpu&, const SimgridSettings&, Jitter);
   ~SimDevice() override;
 
   double now() const override;
@@ -42,7 +40,9 @@ class SimDevice final : public Device {
   void enqueued() { ++pending_; }
   void dequeued(std::size_t entries);
   void record_span(const Span& span) { recorder_.add(span); }
-  void enqueue_collective(Lane, Label, Communicator&, std::uint64_t sequence);
+  void hold(const Storage&, double date);
+  void let_go(Storage&, double date);
+  void enqueue_collective(Lane, Communicator&);
   void wake() { semaphore_->release(); }
   /// The engine's clock comes up to the host's, which may be ahead: what is over by then is over.
   void catch_up();
@@ -71,12 +71,13 @@ class SimDevice final : public Device {
   void block_until(int pending);
   void wait_for_room();
   void throttle() {
-    if (pending_ >= queue_depth) wait_for_room();
+    if (pending_ >= queue_depth_) wait_for_room();
   }
 
   World& world_;
-  Gpu gpu_;
+  const Gpu& gpu_;
   bool numerics_;
+  int queue_depth_;
   std::atomic<std::uint64_t>* pulse_;
   Jitter jitter_;
   cost::PriceNotes* notes_ = nullptr;
@@ -87,7 +88,7 @@ class SimDevice final : public Device {
   int pending_ = 0;    // entries enqueued and not finished
   int wakes_at_ = -1;  // the host sleeps until so few are pending
   double host_ = 0;    // the host's own clock: launches take its time
-  std::vector<std::unique_ptr<Storage>> storages_;
+  std::deque<Storage> storages_;
   std::vector<Storage*> free_storages_;
   DeviceMemory memory_;
 };

@@ -20,7 +20,11 @@ namespace sg = simgrid::s4u;
 
 Network::Network(World& world, Platform& platform, const SimgridSettings& settings)
     : world_(world), platform_(platform), settings_(settings) {
-  for (const Gpu& gpu : platform.gpus) contends_ = contends_ || gpu.contention > 0;
+  for (const Gpu& gpu : platform.kinds) contends_ = contends_ || gpu.contention > 0;
+  const bool is_large = platform.cluster || platform.hosts.size() > 64;
+  const bool needs_simgrid = settings.meters_links || !settings.tracing.empty();  // which see SimGrid's own transfers only
+  if (settings.shares_links.value_or(settings.programs || (is_large && !needs_simgrid))) sharing_.emplace(world);
+  if (settings.programs) folding_.emplace(platform, *settings.programs, settings.latency, *sharing_);
   sg::Activity::on_completion_cb([this](const sg::Activity& activity) {
     const auto found = watched_.find(&activity);
     if (found == watched_.end()) return;
@@ -32,19 +36,22 @@ Network::Network(World& world, Platform& platform, const SimgridSettings& settin
 }
 
 Ring& Network::ring(const Group& group) {
+  if (folding_) return folding_->ring(group);
   auto& ring = rings_[{group.first, group.stride, group.size}];
   if (!ring) {
     ring = std::make_unique<Ring>(make_ring(platform_, group, settings_.latency));
-    if (fidelity() == Fidelity::coupled) add_transfer_routes(*ring, platform_);
+    if (sharing_) ring->route = sharing_->route(crossings(*ring));
+    else if (fidelity() == Fidelity::coupled) add_transfer_routes(*ring, platform_);
   }
   return *ring;
 }
 
 Communicator& Network::communicator(const Group& group, Lane lane) {
-  auto& communicator = communicators_[{group.first, group.stride, group.size, lane}];
+  Ring& there = ring(group);
+  auto& communicator = communicators_[{there.group.first, there.group.stride, there.group.size, lane}];
   if (!communicator) {
     // In this order: creating an actor lets other ranks run, and they have to find the communicator.
-    communicator = std::make_unique<Communicator>(*this, ring(group), lane);
+    communicator = std::make_unique<Communicator>(*this, there, lane);
     communicator->create_ring_members();
   }
   return *communicator;
@@ -66,7 +73,7 @@ cost::CollectivePrice Network::price(const Ring& ring, Verb verb, std::int64_t b
 
 void Network::note(const Ring& ring, const Pending& pending, const cost::CollectivePrice& price) const {
   if (!settings_.notes || ring.group.first != 0) return;  // rank 0 is the first member of its groups
-  const Gpu& gpu = platform_.gpus[0];
+  const Gpu& gpu = *platform_.gpus[0];
   const double bytes = double(pending.bytes), sent = formulas::sent_bytes(pending.verb, ring.group.size, bytes);
   const char* origin = settings_.latency == Latency::nccl ? "NCCL" : "platform";
   std::string words = cost::in_words(price, pending.verb, ring.group.size, bytes, settings_.collectives, origin);
@@ -80,6 +87,7 @@ void Network::note(const Ring& ring, const Pending& pending, const cost::Collect
 }
 
 std::map<std::string, double> Network::link_bytes() const {
+  if (folding_) return folding_->link_bytes();
   std::map<std::string, double> bytes;
   for (const auto& [key, ring] : rings_) {
     for (std::size_t edge = 0; edge < ring->edges.size(); ++edge)
@@ -93,7 +101,7 @@ std::map<std::string, double> Network::link_bytes() const {
 // ---- Communicator
 
 Communicator::Communicator(Network& network, Ring& ring, Lane lane)
-    : network_(network), ring_(ring), lane_(lane), issued_(ring.group.size) {}
+    : network_(network), ring_(ring), lane_(lane), issued_(ring.present()), arrivals_(ring.present()) {}
 
 void Communicator::create_ring_members() {
   if (network_.fidelity() != Fidelity::ring || ring_.group.size == 1) return;
@@ -105,8 +113,8 @@ void Communicator::create_ring_members() {
   }
 }
 
-std::uint64_t Communicator::issue(const Collective& collective, bool numerics) {
-  const int n = ring_.group.size, me = collective.group.me;
+void Communicator::issue(const Collective& collective, bool numerics) {
+  const int n = ring_.present(), me = ring_.seat_of(collective.group.rank(collective.group.me));
   if (collective.verb == Verb::all_to_all) network_.add_pairs(ring_);
   const std::uint64_t sequence = issued_[me]++;
   while (finished_ + queue_.size() <= sequence) {
@@ -127,12 +135,11 @@ std::uint64_t Communicator::issue(const Collective& collective, bool numerics) {
   if (numerics) pending.members[me] = collective;
   // The ring counts its messages one by one.
   if (network_.fidelity() != Fidelity::ring) pending.sent[me] = collective.sent_bytes();
-  return sequence;
 }
 
-void Communicator::arrive(std::uint64_t sequence, Stream& stream, double date) {
-  Pending& pending = queue_[sequence - finished_];
-  const int me = (stream.device().rank() - ring_.group.first) / ring_.group.stride;
+void Communicator::arrive(Stream& stream, double date) {
+  const int me = ring_.seat_of(stream.device().rank());
+  Pending& pending = queue_[arrivals_[me]++ - finished_];
   pending.streams[me] = &stream;
   pending.arrived_at[me] = date;
   pending.ready = std::max(pending.ready, date);
@@ -141,7 +148,7 @@ void Communicator::arrive(std::uint64_t sequence, Stream& stream, double date) {
 }
 
 void Communicator::start_if_ready() {
-  if (busy_ || queue_.empty() || queue_.front().arrived < ring_.group.size) return;
+  if (busy_ || queue_.empty() || queue_.front().arrived < ring_.present()) return;
   busy_ = true;
   Pending& pending = queue_.front();
   const double start = std::max(pending.ready, sg::Engine::get_clock());
@@ -186,6 +193,12 @@ void Communicator::start_transfers() {
   const bool in_pairs = verb == Verb::all_to_all;  // each with its part of what a member sends
   const double by_each = double(bytes) / (in_pairs ? ring_.group.size - 1 : 1);
   const auto carried = std::uint64_t(by_each * (ring_.bandwidth_of(verb) / price_.bus_bandwidth) + 0.5);
+  if (Sharing* sharing = network_.sharing()) {
+    transfers_left_ = in_pairs ? ring_.pair_routes.size() : 1;
+    if (!in_pairs) return sharing->start(ring_.route, double(std::max<std::uint64_t>(carried, 1)), *this);
+    for (const Sharing::Route& route : ring_.pair_routes) sharing->start(route, double(std::max<std::uint64_t>(carried, 1)), *this);
+    return;
+  }
   const Ring::Ends& transfers = in_pairs ? ring_.pair_ends : ring_.transfers;
   transfers_left_ = transfers.size();
   std::vector<sg::CommPtr> started;
@@ -203,16 +216,14 @@ void Communicator::end_transfer() {
   if (--transfers_left_ == 0) end(sg::Engine::get_clock());
 }
 
-void Communicator::leave(Pending& pending, int member, double date) {
-  const std::int64_t sent = pending.sent[member];
-  Stream& stream = *pending.streams[member];
-  if (network_.fidelity() != Fidelity::ring) ring_.count(pending.verb, member, double(sent));
-  Group group = ring_.group;
-  group.me = member;
-  stream.device().record_span({pending.arrived_at[member], date, sent, pending.bytes, pending.label.unit, lane_, pending.label.verb,
+void Communicator::leave(Pending& pending, int seat, double date) {
+  const std::int64_t sent = pending.sent[seat];
+  Stream& stream = *pending.streams[seat];
+  if (network_.fidelity() != Fidelity::ring) ring_.count(pending.verb, seat, double(sent));
+  stream.device().record_span({pending.arrived_at[seat], date, sent, pending.bytes, pending.label.unit, lane_, pending.label.verb,
                                Span::collective, pending.payload == Payload::control, pending.verb, pending.dtype,
-                               price_.algorithm == cost::Algorithm::tree, group, stream.head().from - stream.head().call,
-                               stream.head().from});
+                               price_.algorithm == cost::Algorithm::tree, ring_.group_of(seat),
+                               stream.head().from - stream.head().call, stream.head().from});
   stream.end_collective(date);
 }
 
@@ -227,7 +238,7 @@ Pending Communicator::take_head() {
 void Communicator::end(double date) {
   Pending pending = take_head();
   if (!pending.members.empty()) numerics::move_in_ring_order(pending.members);
-  for (int member = 0; member < ring_.group.size; ++member) leave(pending, member, date);
+  for (int seat = 0; seat < ring_.present(); ++seat) leave(pending, seat, date);
   start_if_ready();
 }
 
@@ -243,8 +254,8 @@ void Communicator::end_member(int member) {
 
 void SimFabric::enqueue(const Collective& collective) {
   Communicator& communicator = network_.communicator(collective.group, collective.lane);
-  const std::uint64_t sequence = communicator.issue(collective, device_.has_numerics());
-  device_.enqueue_collective(collective.lane, collective.label, communicator, sequence);
+  communicator.issue(collective, device_.has_numerics());
+  device_.enqueue_collective(collective.lane, communicator);
 }
 
 }  // namespace shardsim::simgrid_backend

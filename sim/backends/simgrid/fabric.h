@@ -25,6 +25,7 @@
 
 #include "backends/simgrid/device.h"
 #include "backends/simgrid/fidelity.h"
+#include "backends/simgrid/folding.h"
 #include "backends/simgrid/ring.h"
 #include "core/fabric.h"
 
@@ -42,9 +43,9 @@ struct Pending {
   std::int64_t count = 0;  ///< its elements
   Dtype dtype = Dtype::fp32;
   std::vector<Collective> members;  ///< in member order; with numerics only
-  std::vector<Stream*> streams;     ///< in member order; null until arrived
+  std::vector<Stream*> streams;     ///< by seat, of which every member has one unless ranks are folded; null until arrived
   std::vector<double> arrived_at;
-  std::vector<std::int64_t> sent;  ///< by each member: counted from its messages (ring), or the closed form
+  std::vector<std::int64_t> sent;  ///< by each seat: counted from its messages (ring), or the closed form
   int arrived = 0, left = 0;
   double ready = 0;  ///< when the last member arrived
 };
@@ -54,10 +55,10 @@ class Communicator {
   Communicator(Network& network, Ring& ring, Lane lane);
   /// The actors of fidelity `ring`.
   void create_ring_members();
-  /// A member issues its next collective; returns its sequence number.
-  std::uint64_t issue(const Collective&, bool numerics);
-  /// The member's stream has got there.
-  void arrive(std::uint64_t sequence, Stream&, double date);
+  /// A member issues its next collective.
+  void issue(const Collective&, bool numerics);
+  /// The member's stream has got to its next collective here.
+  void arrive(Stream&, double date);
 
   Ring& ring() { return ring_; }
   Lane lane() const { return lane_; }
@@ -73,14 +74,14 @@ class Communicator {
   void start_transfers();
   Pending take_head();
   void end(double date);
-  void leave(Pending&, int member, double date);
+  void leave(Pending&, int seat, double date);
 
   Network& network_;
   Ring& ring_;
   Lane lane_;
   std::deque<Pending> queue_;
   std::uint64_t finished_ = 0;
-  std::vector<std::uint64_t> issued_;
+  std::vector<std::uint64_t> issued_, arrivals_;  // of each seat
   bool busy_ = false;
   cost::CollectivePrice price_;  // of the head, once it has started
   std::size_t transfers_left_ = 0;
@@ -95,7 +96,11 @@ class Network {
   Communicator& communicator(const Group&, Lane);
   World& world() { return world_; }
   Fidelity fidelity() const { return settings_.fidelity; }
-  void add_pairs(Ring& ring) const { simgrid_backend::add_pairs(ring, platform_, settings_.latency); }
+  void add_pairs(Ring& ring) { simgrid_backend::add_pairs(ring, platform_, settings_.latency, sharing()); }
+  /// Our own solver, if it is in use.
+  Sharing* sharing() { return sharing_ ? &*sharing_ : nullptr; }
+  /// Null: every rank is simulated.
+  const Folding* folding() const { return folding_ ? &*folding_ : nullptr; }
   /// What a collective over the ring costs; throws ScenarioError if the rules ask for what cannot run there.
   cost::CollectivePrice price(const Ring&, Verb, std::int64_t bytes) const;
   /// Whether collectives slow compute down on any GPU.
@@ -113,6 +118,8 @@ class Network {
   Platform& platform_;
   const SimgridSettings& settings_;
   bool contends_ = false;
+  std::optional<Sharing> sharing_;
+  std::optional<Folding> folding_;
   std::map<std::tuple<int, int, int>, std::unique_ptr<Ring>> rings_;
   std::map<std::tuple<int, int, int, Lane>, std::unique_ptr<Communicator>> communicators_;
   std::unordered_map<const simgrid::s4u::Activity*, Communicator*> watched_;

@@ -1,8 +1,10 @@
 // Jitter: by how much a node is slower than its best in a step. The same for every scheme: it hangs on seed, node and step only.
 #pragma once
+#include <algorithm>
 #include <cmath>
 #include <cstdint>
 #include <string_view>
+#include <vector>
 
 namespace shardsim::simgrid_backend {
 
@@ -10,12 +12,17 @@ namespace shardsim::simgrid_backend {
 class Jitter {
  public:
   Jitter() = default;
-  Jitter(std::uint64_t seed, std::string_view node) : key_(mixed(seed)) {
-    for (const char c : node) key_ = mixed(key_ ^ std::uint64_t((unsigned char)c));
+  Jitter(std::uint64_t seed, std::string_view node) { add(seed, node); }
+  /// Of ranks in several nodes that are simulated as one, the slowest counts.
+  void add(std::uint64_t seed, std::string_view node) {
+    std::uint64_t key = mixed(seed);
+    for (const char c : node) key = mixed(key ^ std::uint64_t((unsigned char)c));
+    if (std::find(keys_.begin(), keys_.end(), key) == keys_.end()) keys_.push_back(key);
   }
   double of(int step) const {
-    const std::uint64_t bits = mixed(key_ ^ mixed(std::uint64_t(step)));
-    return -std::log((double(bits >> 11) + 0.5) * 0x1p-53);  // never log(0)
+    std::uint64_t least = ~std::uint64_t(0);
+    for (const std::uint64_t key : keys_) least = std::min(least, mixed(key ^ mixed(std::uint64_t(step))) >> 11);
+    return keys_.empty() ? 0 : -std::log((double(least) + 0.5) * 0x1p-53);  // never log(0)
   }
 
  private:
@@ -26,7 +33,7 @@ class Jitter {
     x = (x ^ (x >> 27)) * 0x94d049bb133111ebu;
     return x ^ (x >> 31);
   }
-  std::uint64_t key_ = 0;
+  std::vector<std::uint64_t> keys_;  // of nodes
 };
 
 }  // namespace shardsim::simgrid_backend

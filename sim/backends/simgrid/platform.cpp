@@ -13,6 +13,7 @@
 #include <cmath>
 #include <csignal>
 #include <fstream>
+#include <functional>
 #include <pugixml.hpp>
 #include <sstream>
 
@@ -33,8 +34,14 @@ std::string read_text(const std::filesystem::path& file) {
   return text.str();
 }
 
+/// What is to be built: the text of all hosts and links, or a cluster's facts.
+struct Plan {
+  std::string text;
+  Properties cluster;
+};
+
 /// The text with our zone around the user's. Nothing is added before a line's end, so that SimGrid's line numbers stay right.
-std::string wrapped(const std::filesystem::path& file, std::size_t ends) {
+Plan plan_of(const std::filesystem::path& file, std::size_t ends) {
   std::string text = read_text(file);
   pugi::xml_document document;
   const pugi::xml_parse_result parsed = document.load_buffer(text.data(), text.size());
@@ -52,11 +59,15 @@ std::string wrapped(const std::filesystem::path& file, std::size_t ends) {
                         ": <config>: SimGrid's settings are shardsim's own, so that all fidelities agree; remove it");
   if (!zone || close == std::string::npos)
     throw ScenarioError(file.string() + ": no <platform> with a <zone> or <cluster> in it; see platforms/ for examples");
+  Properties properties;
+  for (const pugi::xml_node prop : zone.children("prop"))
+    properties[prop.attribute("id").value()] = prop.attribute("value").value();
+  if (Cluster::is_said_by(properties)) return {{}, properties};
   std::string tail = "<zone id=\"shardsim.ends\" routing=\"Full\">";
   for (std::size_t i = 0; i < ends; ++i) tail += "<host id=\"" + end_prefix + std::to_string(i) + "\" speed=\"1f\"/>";
   text.insert(close, tail + "</zone></zone>");
   text.insert(std::size_t(zone.offset_debug()) - 1, "<zone id=\"shardsim.root\" routing=\"Full\">");
-  return text;
+  return {text, {}};
 }
 
 /// SimGrid's words in one line, with the user's name of the file.
@@ -90,12 +101,14 @@ bool naturally_before(const std::string& a, const std::string& b) {
   return a.size() - i < b.size() - j;
 }
 
-Gpu facts_of(const std::string& file, const sg::Host& host, const cost::Prices& prices) {
+/// A property of a GPU by its name; null: not said.
+using Said = std::function<const char*(const char*)>;
+
+Gpu facts_of(const std::string& where, const Said& said, const cost::Prices& prices) {
   try {
-    return cost::resolved(
-        host.get_property("gpu"), [&host](const char* fact) { return host.get_property(fact); }, prices);
+    return cost::resolved(said("gpu"), said, prices);
   } catch (const std::invalid_argument& error) {
-    throw ScenarioError(file + ": host '" + host.get_name() + "': " + error.what());
+    throw ScenarioError(where + ": " + error.what());
   }
 }
 
@@ -178,6 +191,28 @@ void load(const SimgridSettings& settings, const std::string& text) {
   if (!words.empty()) throw ScenarioError(refusal(words, settings.platform));
 }
 
+void load_hosts(const SimgridSettings& settings, const std::string& text, Platform& platform) {
+  if (settings.meters_links) sg_link_load_plugin_init();
+  load(settings, text);
+  check_links(platform.file);
+  for (sg::Host* host : sg::Engine::get_instance()->get_all_hosts()) {
+    if (host->get_name().rfind(end_prefix, 0) == 0) platform.ends.push_back(host);
+    else if (host->get_property("gpu")) platform.hosts.push_back(host);
+  }
+  std::sort(platform.hosts.begin(), platform.hosts.end(),
+            [](const sg::Host* a, const sg::Host* b) { return naturally_before(a->get_name(), b->get_name()); });
+}
+
+void build_cluster(const SimgridSettings& settings, const Properties& zone, Platform& platform) {
+  const std::string instead = "; a platform in a few facts has no routes for SimGrid's own messages, choose ";
+  if (settings.fidelity == Fidelity::ring) throw ScenarioError(platform.file + ": fabric: ring" + instead + "coupled or formula");
+  if (!settings.tracing.empty())
+    throw ScenarioError(platform.file + ": --cfg=" + settings.tracing.front() + instead + "a file that spells out its hosts");
+  if (!zone.contains("gpu")) throw ScenarioError(platform.file + ": property 'gpu' of the zone: is missing");
+  platform.cluster.emplace(platform.file, zone);
+  platform.hosts = platform.cluster->hosts();
+}
+
 }  // namespace
 
 std::pair<sg::Host*, sg::Host*> Platform::next_pair() {
@@ -187,22 +222,28 @@ std::pair<sg::Host*, sg::Host*> Platform::next_pair() {
   return {ends[i], ends[j + (j >= i)]};
 }
 
+void Platform::route(int from, int to, std::vector<sg::Link*>& links, double& latency) const {
+  if (cluster) return cluster->route(from, to, links, latency);
+  try {
+    hosts[from]->route_to(hosts[to], links, &latency);
+  } catch (const std::exception&) {  // SimGrid's way of saying that there is no route between two zones
+    links.clear();
+  }
+  if (links.empty())
+    throw ScenarioError(file + ": no links between '" + hosts[from]->get_name() + "' and '" + hosts[to]->get_name() +
+                        "'; add a route");
+}
+
 Platform load_platform(const SimgridSettings& settings, int world) {
   const std::filesystem::path& file = settings.platform;
   // Pairs of ends: one per 64 edges of every group; a world has fewer than 3 world + 8 groups of that size.
   const std::size_t ends = 4 + std::size_t(std::ceil(std::sqrt(3.0 * world + 8)));
-  const std::string text = wrapped(file, ends);
+  const Plan plan = plan_of(file, ends);
   start_engine(settings);
-  if (settings.meters_links) sg_link_load_plugin_init();
-  load(settings, text);
-  check_links(file.string());
-
   Platform platform;
   platform.file = file.string();
-  for (sg::Host* host : sg::Engine::get_instance()->get_all_hosts()) {
-    if (host->get_name().rfind(end_prefix, 0) == 0) platform.ends.push_back(host);
-    else if (host->get_property("gpu")) platform.hosts.push_back(host);
-  }
+  if (plan.cluster.empty()) load_hosts(settings, plan.text, platform);
+  else build_cluster(settings, plan.cluster, platform);
   if (platform.hosts.empty())
     throw ScenarioError(file.string() +
                         ": no host has the property 'gpu', so there is no GPU in it; add <prop id=\"gpu\" value=\"...\"/> "
@@ -210,16 +251,22 @@ Platform load_platform(const SimgridSettings& settings, int world) {
   if (int(platform.hosts.size()) < world)
     throw ScenarioError("world: " + std::to_string(world) + " ranks need as many GPUs, and " + file.string() + " has " +
                         std::to_string(platform.hosts.size()) + "; lower world or choose a larger platform");
-  std::sort(platform.hosts.begin(), platform.hosts.end(),
-            [](const sg::Host* a, const sg::Host* b) { return naturally_before(a->get_name(), b->get_name()); });
   platform.hosts.resize(world);
-  for (const sg::Host* host : platform.hosts) {
-    platform.gpus.push_back(facts_of(file.string(), *host, settings.prices));
+  for (int rank = 0; rank < world; ++rank) {
+    const sg::Host* host = platform.hosts[rank];
+    const Said said = [&](const char* key) -> const char* {
+      if (plan.cluster.empty()) return host->get_property(key);
+      const auto found = plan.cluster.find(key);
+      return found == plan.cluster.end() ? nullptr : found->second.c_str();
+    };
+    if (plan.cluster.empty() || rank == 0)
+      platform.kinds.push_back(facts_of(file.string() + ": host '" + host->get_name() + "'", said, settings.prices));
+    platform.gpus.push_back(&platform.kinds.back());
     auto text_of = [&](const char* key) {
-      const char* value = host->get_property(key);
+      const char* value = said(key);
       return std::string(value ? value : "");
     };
-    platform.nodes.push_back(text_of("node"));
+    platform.nodes.push_back(platform.cluster ? std::to_string(platform.cluster->node_of(rank)) : text_of("node"));
     platform.interconnects.push_back(text_of("interconnect"));
     platform.nvls.push_back(text_of("nvls"));
     platform.generations.push_back(text_of("generation"));

@@ -8,26 +8,29 @@
 //   nvls        yes | no (default): the node's switch adds (NVLink SHARP), so that NCCL may run all-reduces in it
 //   generation  volta | ampere | hopper | blackwell, for NCCL's tuner; default ampere, and hopper where nvls is yes
 #pragma once
+#include <deque>
+#include <optional>
 #include <string>
 #include <vector>
 
 #include "backends/simgrid/backend.h"
+#include "backends/simgrid/cluster.h"
 #include "cost/gpu.h"
-
-namespace simgrid::s4u {
-class Host;
-class Link;
-}  // namespace simgrid::s4u
 
 namespace shardsim::simgrid_backend {
 
 struct Platform {
   std::string file;                        ///< for messages
   std::vector<simgrid::s4u::Host*> hosts;  ///< of ranks 0 .. world-1
-  std::vector<Gpu> gpus;
+  std::deque<Gpu> kinds;                   ///< of GPU
+  std::vector<const Gpu*> gpus;            ///< each rank's kind
   std::vector<std::string> nodes, interconnects, nvls, generations;
   std::vector<simgrid::s4u::Host*> ends;  ///< of coupled transfers: hosts of ours, without links
 
+  std::optional<Cluster> cluster;  ///< if the file says one in a few facts (cluster.h)
+
+  /// The links from a rank's GPU to another's and their latency, seconds. Throws ScenarioError where there is no route.
+  void route(int from, int to, std::vector<simgrid::s4u::Link*>& links, double& latency) const;
   /// A pair of ends that no transfer has used yet.
   std::pair<simgrid::s4u::Host*, simgrid::s4u::Host*> next_pair();
 

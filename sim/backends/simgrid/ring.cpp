@@ -4,8 +4,8 @@
 #include <simgrid/s4u.hpp>
 
 #include <algorithm>
-#include <map>
 #include <set>
+#include <unordered_map>
 
 #include "core/error.h"
 
@@ -18,6 +18,15 @@ namespace sg = simgrid::s4u;
 double worst_path(const std::vector<double>& latencies, int hops) {
   const int n = int(latencies.size());
   double worst = 0;
+  if (n > 512) {  // one window after the other: 2 n^2 additions are too many
+    for (int hop = 0; hop < hops; ++hop) worst += latencies[hop % n];
+    double sum = worst;
+    for (int start = 1; start < n; ++start) {
+      sum += latencies[(start - 1 + hops) % n] - latencies[start - 1];
+      worst = std::max(worst, sum);
+    }
+    return worst;
+  }
   for (int start = 0; start < n; ++start) {
     double sum = 0;
     for (int hop = 0; hop < hops; ++hop) sum += latencies[(start + hop) % n];
@@ -27,17 +36,7 @@ double worst_path(const std::vector<double>& latencies, int hops) {
   return worst;
 }
 
-void look_up(const Platform& platform, const sg::Host* from, const sg::Host* to, std::vector<sg::Link*>& links, double& latency) {
-  try {
-    from->route_to(to, links, &latency);
-  } catch (const std::exception&) {  // SimGrid's way of saying that there is no route between two zones
-    links.clear();
-  }
-  if (links.empty())
-    throw ScenarioError(platform.file + ": no links between '" + from->get_name() + "' and '" + to->get_name() + "'; add a route");
-}
-
-using Crossings = std::map<const sg::Link*, int>;
+using Crossings = std::unordered_map<const sg::Link*, int>;
 
 /// What each of these flows gets if all move at once: a link that several of them cross has that much less for each.
 double share_of_worst_link(const Crossings& crossings) {
@@ -112,8 +111,7 @@ Ring make_ring(const Platform& platform, const Group& group, Latency latency) {
   if (n == 1) return ring;
   Crossings crossings;
   for (int member = 0; member < n; ++member) {
-    look_up(platform, platform.hosts[group.rank(member)], platform.hosts[group.rank((member + 1) % n)], ring.edges[member],
-            ring.latencies[member]);
+    platform.route(group.rank(member), group.rank((member + 1) % n), ring.edges[member], ring.latencies[member]);
     for (const sg::Link* link : ring.edges[member]) ++crossings[link];
   }
   ring.bandwidth = share_of_worst_link(crossings);
@@ -136,7 +134,19 @@ void add_transfer_routes(Ring& ring, Platform& platform) {
   }
 }
 
-void add_pairs(Ring& ring, const Platform& platform, Latency latency) {
+Sharing::Weights crossings(const Ring& ring) {
+  Sharing::Weights weights;
+  std::unordered_map<const sg::Link*, std::size_t> places;
+  for (const auto& edge : ring.edges)
+    for (const sg::Link* link : edge) {
+      const auto [place, is_new] = places.try_emplace(link, weights.size());
+      if (is_new) weights.push_back({link, 0});
+      ++weights[place->second].second;
+    }
+  return weights;
+}
+
+void add_pairs(Ring& ring, const Platform& platform, Latency latency, Sharing* sharing) {
   const int n = ring.group.size;
   if (n == 1 || !ring.pairs.empty()) return;
   ring.pairs.resize(std::size_t(n) * std::size_t(n));
@@ -146,11 +156,17 @@ void add_pairs(Ring& ring, const Platform& platform, Latency latency) {
       if (from == to) continue;
       const int sender = ring.group.rank(from), receiver = ring.group.rank(to);
       Pair& pair = ring.pair(from, to);
-      look_up(platform, platform.hosts[sender], platform.hosts[receiver], pair.links, pair.latency);
+      platform.route(sender, receiver, pair.links, pair.latency);
       if (latency == Latency::nccl)
         pair.latency = platform.nodes[sender] == platform.nodes[receiver] ? nccl_hop(platform, sender) : nccl_network_hop;
       ring.slowest_pair = std::max(ring.slowest_pair, pair.latency);
-      ring.pair_ends.emplace_back(platform.hosts[sender], platform.hosts[receiver]);
+      if (sharing) {
+        Sharing::Weights weights;
+        for (const sg::Link* link : pair.links) weights.push_back({link, 1});
+        ring.pair_routes.push_back(sharing->route(weights));
+      } else {
+        ring.pair_ends.emplace_back(platform.hosts[sender], platform.hosts[receiver]);
+      }
       for (const sg::Link* link : pair.links) ++crossings[link];
     }
   ring.wiring.pairs_bandwidth = (n - 1) * share_of_worst_link(crossings);

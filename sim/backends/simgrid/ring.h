@@ -1,10 +1,12 @@
 // Ring: the links and latencies of a group's ring, and of the pairs of its members, read from the platform.
 #pragma once
+#include <algorithm>
 #include <utility>
 #include <vector>
 
 #include "backends/simgrid/backend.h"
 #include "backends/simgrid/platform.h"
+#include "backends/simgrid/sharing.h"
 #include "core/mesh.h"
 #include "cost/collective.h"
 
@@ -28,11 +30,17 @@ struct Ring {
   cost::Wiring wiring;                                  ///< of the group, for NCCL's prices
   using Ends = std::vector<std::pair<simgrid::s4u::Host*, simgrid::s4u::Host*>>;
   Ends transfers;                  ///< coupled: a pair of ends per part of the ring
-  std::vector<double> edge_bytes;  ///< what has crossed each edge
+  Sharing::Route route;            ///< or the way of a transfer that our own solver follows
+  std::vector<double> edge_bytes;  ///< what has crossed each edge; of folded ranks, that of a seat
+
+  // Folded: the ranks that stand for all members, in order, and the group of each. Empty: every member for itself.
+  std::vector<int> seats;
+  std::vector<Group> seat_groups;
 
   // From the first all-to-all on.
   std::vector<Pair> pairs;  ///< [from n + to]
   Ends pair_ends;           ///< of all pairs of two
+  std::vector<Sharing::Route> pair_routes;
   double slowest_pair = 0;  ///< latency
 
   double latency(Verb verb) const {
@@ -40,6 +48,14 @@ struct Ring {
   }
   /// At which a member sends, if nobody else is on the links.
   double bandwidth_of(Verb verb) const { return verb == Verb::all_to_all ? wiring.pairs_bandwidth : bandwidth; }
+  int present() const { return seats.empty() ? group.size : int(seats.size()); }
+  int seat_of(int rank) const {
+    if (seats.empty()) return (rank - group.first) / group.stride;
+    return int(std::lower_bound(seats.begin(), seats.end(), rank) - seats.begin());
+  }
+  Group group_of(int seat) const {
+    return seats.empty() ? Group{group.first, group.stride, group.size, seat} : seat_groups[std::size_t(seat)];
+  }
   Pair& pair(int from, int to) { return pairs[std::size_t(from * group.size + to)]; }
   /// What a member has sent of a collective.
   void count(Verb, int member, double bytes);
@@ -50,7 +66,9 @@ struct Ring {
 Ring make_ring(const Platform&, const Group&, Latency);
 /// Gives every part of the ring (at most 64 edges) a pair of ends whose route is all of the part's links: a coupled transfer.
 void add_transfer_routes(Ring&, Platform&);
-/// Looks up the routes between all members, once.
-void add_pairs(Ring&, const Platform&, Latency);
+/// How often the ring crosses each of its links, each link once.
+Sharing::Weights crossings(const Ring&);
+/// Looks up the routes between all members, once; for our own solver, if there is one.
+void add_pairs(Ring&, const Platform&, Latency, Sharing*);
 
 }  // namespace shardsim::simgrid_backend

@@ -25,21 +25,18 @@ void Stream::push(Entry entry) {
   if (idle_) pump();
 }
 
-void Stream::act(Label label, double from, Action action) {
+void Stream::act(double from, Action action) {
   actions_.push_back(std::move(action));
-  Entry entry{Entry::action};
-  entry.label = label;
-  entry.from = from;
-  push(entry);
+  push({Entry::action, from});
 }
 
 void Stream::launch(Label label, double from, double call, double seconds, const Op& op, bool numerics) {
   if (numerics) ops_.push_back(op);
-  Entry entry{Entry::run};
+  Entry entry(Entry::run, from);
   entry.op = std::uint8_t(op.index());
-  entry.label = label;
+  entry.verb = label.verb, entry.unit = label.unit;
   entry.seconds = seconds;
-  entry.from = from, entry.call = call;
+  entry.call = call;
   push(entry);
 }
 
@@ -52,16 +49,17 @@ void Stream::pump() {
   while (idle_ && !queue_.empty() && !device_->world().failed()) {
     Entry& head = queue_.front();
     if (head.kind == Entry::wait) {
-      if (head.stream->has_finished(head.at)) {
+      Stream& other = device_->stream(Lane(head.op));
+      if (other.has_finished(head.at)) {
         finish(1, clock_);
       } else {
         idle_ = false;
-        head.stream->waiters_.push_back({head.at, this});
+        other.waiters_.push_back({head.at, this});
       }
     } else if (head.kind == Entry::collective) {
       idle_ = false;
       clock_ = std::max(clock_, head.from);
-      device_->world().at(clock_, [this] { queue_.front().communicator->arrive(queue_.front().at, *this, clock_); });
+      device_->world().at(clock_, [this] { queue_.front().communicator->arrive(*this, clock_); });
     } else {
       start_batch();
     }
@@ -74,8 +72,8 @@ double Stream::follow(std::size_t entries, const Each& each) const {
   double date = clock_;
   for (std::size_t i = 0; i < entries; ++i) {
     const Entry& entry = queue_[i];
-    const double begin = std::max(date, entry.from);
-    date = lane_ == Lane::compute ? walk.end(begin, entry.seconds) : begin + entry.seconds;
+    const double begin = std::max(date, entry.from), seconds = entry.kind == Entry::run ? entry.seconds : 0;
+    date = lane_ == Lane::compute ? walk.end(begin, seconds) : begin + seconds;
     each(entry, begin, date);
   }
   return date;
@@ -108,6 +106,8 @@ void Stream::arm(std::size_t entries, double date) {
 
 void Stream::end_batch(std::size_t entries) {
   const double end = follow(entries, [this](const Entry& entry, double begin, double date) {
+    if (entry.kind == Entry::hold) return device_->hold(*entry.storage, date);
+    if (entry.kind == Entry::let_go) return device_->let_go(*entry.storage, date);
     if (entry.kind == Entry::action) {
       const Action action = std::move(actions_.front());
       actions_.pop(1);
@@ -118,8 +118,8 @@ void Stream::end_batch(std::size_t entries) {
       numerics::run(ops_.front());
       ops_.pop(1);
     }
-    if (entry.seconds == 0) return;
-    Span span{begin, date, 0, 0, entry.label.unit, lane_, entry.label.verb, entry.op, false};
+    if (entry.kind != Entry::run || entry.seconds == 0) return;
+    Span span{begin, date, 0, 0, entry.unit, lane_, entry.verb, entry.op, false};
     span.issue_begin = entry.from - entry.call, span.issue_end = entry.from;
     device_->record_span(span);
   });

@@ -12,6 +12,7 @@
 #include "backends/simgrid/fifo.h"
 #include "core/op.h"
 #include "core/stream.h"
+#include "core/tensor.h"
 
 namespace shardsim::simgrid_backend {
 
@@ -20,21 +21,23 @@ class Communicator;
 
 class Stream {
  public:
+  /// Small, since every rank may have as many as its launch queue is deep.
   struct Entry {
-    enum Kind : std::uint8_t { run, action, wait, collective };
-    explicit Entry(Kind k) : kind(k) {}
+    enum Kind : std::uint8_t { run, hold, let_go, action, wait, collective };
+    Entry(Kind k, double date) : kind(k), from(date) {}
     Kind kind;
     bool marked = false;  ///< an event was recorded behind it: a batch ends here
-    std::uint8_t op = 0;  ///< position in the Op variant, for `run`
-    Label label;
-    double seconds = 0;  ///< price
-    double from = 0;     ///< the host's date: it cannot start before it was launched
-    double call = 0;     ///< seconds that the host spent on the launch, up to that date
+    std::uint8_t op = 0;  ///< `run`: position in the Op variant; `wait`: the lane that is waited for
+    Verb verb = Verb::bind;
+    std::int32_t unit = -1;
+    double from;      ///< the host's date: it cannot start before it was launched
+    double call = 0;  ///< seconds that the host spent on the launch, up to that date
     union {
-      Stream* stream = nullptr;    ///< `wait`: until this stream
-      Communicator* communicator;  ///< `collective`: at this communicator
+      double seconds = 0;          ///< `run`: its price
+      Storage* storage;            ///< `hold`, `let_go`: whose bytes
+      Communicator* communicator;  ///< `collective`: at this one
+      std::uint64_t at;            ///< `wait`: until the lane has finished so many
     };
-    std::uint64_t at = 0;  ///< `wait`: has finished so many; `collective`: its sequence number
   };
   /// Called when the stream gets there, with the date.
   using Action = std::function<void(double)>;
@@ -44,7 +47,7 @@ class Stream {
   Lane lane() const { return lane_; }
 
   void push(Entry);
-  void act(Label, double from, Action);
+  void act(double from, Action);
   void launch(Label, double from, double call, double seconds, const Op& op, bool numerics);
 
   /// The position of the next event; marks the last entry.

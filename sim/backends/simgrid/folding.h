@@ -1,0 +1,60 @@
+// Folding: ranks that do the same on the same hardware are simulated once and counted as often as there are. Exactly:
+//
+// Ranks, groups and links are coloured, and colours are refined until nothing changes. A rank has the colour of its hardware, its
+// program and its groups; a group that of its ring, its members and its links; a link that of its capacity and of the groups that
+// cross it, each as often as it does. Then all of a colour go through the same at the same time: who waits for whom is told by
+// colours, and so is a max-min share, so that links that are equally full stay so (the partition is equitable). A straggler or a
+// slow link has a colour of its own, and so have those that can tell it from others; all else stays together.
+#pragma once
+#include <cstdint>
+#include <map>
+#include <string>
+#include <tuple>
+#include <unordered_map>
+#include <vector>
+
+#include "backends/simgrid/backend.h"
+#include "backends/simgrid/platform.h"
+#include "backends/simgrid/ring.h"
+
+namespace shardsim::simgrid_backend {
+
+class Folding {
+ public:
+  /// Throws ScenarioError if a rank has two groups that cannot be told apart.
+  Folding(const Platform&, const Programs&, Latency, Sharing&);
+
+  /// The first rank of the class that the rank is in: the one that is simulated.
+  int representative(int rank) const { return first_[std::size_t(rank)]; }
+  /// The ring that stands for all groups of the group's colour: a transfer over it takes of each link what all of them take.
+  Ring& ring(const Group&);
+  /// Bytes that crossed each link, by name.
+  std::map<std::string, double> link_bytes() const;
+
+ private:
+  using Colour = std::uint64_t;
+  struct Use {
+    std::size_t link;
+    double crossings;
+  };
+  struct Bound {
+    Ring ring;
+    std::vector<Use> uses;
+    std::size_t stands_in = 0;  // position of the first group of its colour
+  };
+  std::size_t position(const Group&) const;
+  void add(const Platform&, const Group&, Latency);
+  void colour(const Platform&, const Programs&);
+  void seat(Bound&);
+  void share_links(Sharing&);
+
+  std::vector<Bound> groups_;
+  std::map<std::tuple<int, int, int>, std::size_t> positions_;
+  std::vector<std::vector<std::size_t>> groups_of_;  // of each rank, by their first use
+  std::vector<const simgrid::s4u::Link*> links_;
+  std::unordered_map<const simgrid::s4u::Link*, std::size_t> link_positions_;
+  std::vector<Colour> rank_colours_, group_colours_, link_colours_;
+  std::vector<int> first_;
+};
+
+}  // namespace shardsim::simgrid_backend
