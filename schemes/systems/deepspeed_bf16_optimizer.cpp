@@ -1,14 +1,11 @@
 // deepspeed_bf16_optimizer: a persistent fp32 gradient, its reduction in bf16, and the step.
 #include "systems/deepspeed_bf16_optimizer.h"
 
-#include "core/error.h"
-
 namespace shardsim {
 
 void DeepSpeedBf16Optimizer::make_bands() {
   if (knobs().precision.param != Dtype::bf16)
-    throw ScenarioError("scheme '" + rank().scheme +
-                        "': grad_accum_dtype: at stage 1, fp32 is modelled beside bf16 parameters only; use None");
+    refuse("grad_accum_dtype: at stage 1, fp32 is modelled beside bf16 parameters only; use None");
   check_types(Dtype::fp32);
   make_partitions(in_module_order());
   sum_ = zeros(Band::grad, borders()->back(), Dtype::fp32);

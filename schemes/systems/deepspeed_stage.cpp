@@ -4,8 +4,6 @@
 // gradient_reduction_w_predivide).
 #include "systems/deepspeed_stage.h"
 
-#include "core/error.h"
-
 namespace shardsim {
 
 DeepSpeedStage::DeepSpeedStage(const Options& options)
@@ -15,17 +13,15 @@ DeepSpeedStage::DeepSpeedStage(const Options& options)
 
 void DeepSpeedStage::check_types(Dtype sums) const {
   const Precision& precision = knobs().precision;
-  const std::string name = "scheme '" + rank().scheme + "': ";
   if (precision.grad != precision.param)
-    throw ScenarioError(name + "DeepSpeed's gradients have the parameters' type, as autograd makes them; leave precision.grad out");
-  if (precision.param != Dtype::fp32 && !precision.master)
-    throw ScenarioError(name + "DeepSpeed keeps fp32 masters; use precision.master: fp32");
+    refuse("DeepSpeed's gradients have the parameters' type, as autograd makes them; leave precision.grad out");
+  if (precision.param != Dtype::fp32 && !precision.master) refuse("DeepSpeed keeps fp32 masters; use precision.master: fp32");
   if (knobs().decays_matrices_only && knobs().adam.weight_decay != 0)
-    throw ScenarioError(name +
-                        "optimizer.weight_decay_on: matrices makes two parameter groups, each with partitions and buckets of "
-                        "its own, which is not modelled; write all");
+    refuse(
+        "optimizer.weight_decay_on: matrices makes two parameter groups, each with partitions and buckets of "
+        "its own, which is not modelled; write all");
   if (accumulation_type_ != "None" && accumulation_type_ != shardsim::name_of(sums))
-    throw ScenarioError(name + "grad_accum_dtype: of other types than the model's, only fp32 at stage 1 is modelled; use None");
+    refuse("grad_accum_dtype: of other types than the model's, only fp32 at stage 1 is modelled; use None");
 }
 
 std::vector<int> DeepSpeedStage::in_module_order() const {
@@ -75,10 +71,9 @@ void DeepSpeedStage::reduce(Lane lane, Tensor buffer, int root) const {
 }
 
 void DeepSpeedStage::check_cpu_adam() const {
-  const std::string name = "scheme '" + rank().scheme + "': offload_optimizer: ";
   if (knobs().adam.passes != AdamPasses::fused)
-    throw ScenarioError(name + "DeepSpeedCPUAdam updates in one pass; use optimizer.implementation: fused");
-  if (knobs().loss_scale.on) throw ScenarioError(name + "loss scaling beside it is not modelled; remove precision.loss_scale");
+    refuse("offload_optimizer: DeepSpeedCPUAdam updates in one pass; use optimizer.implementation: fused");
+  if (knobs().loss_scale.on) refuse("offload_optimizer: loss scaling beside it is not modelled; remove precision.loss_scale");
 }
 
 void DeepSpeedStage::copy_to_host(Lane lane, Tensor grad, Tensor to) const {

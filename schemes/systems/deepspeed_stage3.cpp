@@ -4,8 +4,6 @@
 #include <algorithm>
 #include <stdexcept>
 
-#include "core/error.h"
-
 namespace shardsim {
 
 DeepSpeedStage3::DeepSpeedStage3(const Options& options)
@@ -85,8 +83,8 @@ void DeepSpeedStage3::make_groups() {
   const int world = rank().world, me = rank().index;
   const auto check = [&](const char* name, std::int64_t size) {
     if (world % size != 0)
-      throw ScenarioError("scheme '" + rank().scheme + "': " + name + ": " + std::to_string(world) + " ranks are no groups of " +
-                          std::to_string(size) + "; use a divisor of the world");
+      refuse(std::string(name) + ": " + std::to_string(world) + " ranks are no groups of " + std::to_string(size) +
+             "; use a divisor of the world");
     return int(size);
   };
   mesh_ = Mesh::of(me, world, mics_ > 0 ? check("mics_shard_size", mics_) : world);

@@ -1,7 +1,6 @@
 // deepspeed stage 3: gathers in 8 bits (ZeRO++'s qwZ). Two all-gathers, of the numbers and of their groups' scales.
 //
 // Source: DeepSpeed 0.19.2, CUDAQuantizer in deepspeed/runtime/zero/partition_parameters.py.
-#include "core/error.h"
 #include "systems/deepspeed_stage3.h"
 
 namespace shardsim {
@@ -23,9 +22,8 @@ void DeepSpeedStage3::launch_quantized(Gather& gather, Lane lane) {
   const Dim own = borders[me + 1] - borders[me];
   const std::int64_t groups = groups_of(own.charged());
   if (groups == 0)
-    throw ScenarioError("scheme '" + rank().scheme + "': zero_quantized_weights: " + several(gather.parameters) + ": a shard of " +
-                        std::to_string(own.charged()) +
-                        " elements is no multiple of 8, which DeepSpeed's quantizer needs; use false");
+    refuse("zero_quantized_weights: " + several(gather.parameters) + ": a shard of " + std::to_string(own.charged()) +
+           " elements is no multiple of 8, which DeepSpeed's quantizer needs; use false");
   const auto scales_of = [&](Dim count) { return count + Dim(count.charged() / own.charged() * groups - count.charged(), 0); };
 
   Held joined;

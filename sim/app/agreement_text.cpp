@@ -4,6 +4,7 @@
 #include <nlohmann/json.hpp>
 
 #include "app/agreement.h"
+#include "app/columns.h"
 #include "app/table.h"
 
 namespace shardsim {
@@ -12,22 +13,6 @@ namespace {
 using Json = nlohmann::ordered_json;
 
 constexpr std::size_t name_columns = 44, value_columns = 15;
-
-std::string left(const std::string& text, std::size_t columns) {
-  return text + std::string(text.size() < columns ? columns - text.size() : 1, ' ');
-}
-std::string right(const std::string& text, std::size_t columns) {
-  return std::string(text.size() < columns ? columns - text.size() : 1, ' ') + text;
-}
-
-std::string percent_text(const Json& share) {
-  if (!share.is_number()) return "";
-  if (share == 0) return "=";
-  char text[32];
-  std::snprintf(text, sizeof text, "%+.2g %%", 100 * share.get<double>());
-  if (std::abs(share.get<double>()) >= 0.1) std::snprintf(text, sizeof text, "%+.0f %%", 100 * share.get<double>());
-  return text;
-}
 
 std::string value_text(const Json& value, const std::string& unit) {
   if (!value.is_number()) return "-";
@@ -53,19 +38,20 @@ std::string agreement_text(const Json& agreement) {
                     6);
   }
   for (const Json& scheme : agreement["schemes"]) {
-    text += "\n" + left(scheme["scheme"], name_columns) + right("predicted", value_columns) + right("measured", value_columns) +
-            right("error", value_columns) + "\n";
+    text += "\n" + row_name(scheme["scheme"], name_columns) + cell("predicted", value_columns) + cell("measured", value_columns) +
+            cell("error", value_columns) + "\n";
     text +=
-        left("", name_columns) + right(scheme["backends"][0], value_columns) + right(scheme["backends"][1], value_columns) + "\n";
+        row_name("", name_columns) + cell(scheme["backends"][0], value_columns) + cell(scheme["backends"][1], value_columns) + "\n";
     std::string part;
     for (const Json& row : scheme["rows"]) {
       if (row["part"] != part) text += " " + (part = row["part"]) + "\n";
       const std::string unit = row["unit"];
-      text +=
-          left("   " + row["figure"].get<std::string>(), name_columns) + right(value_text(row["predicted"], unit), value_columns);
+      text += row_name("   " + row["figure"].get<std::string>(), name_columns) +
+              cell(value_text(row["predicted"], unit), value_columns);
       // A difference has no measured side.
       if (unit != "share")
-        text += right(value_text(row["measured"], unit), value_columns) + right(percent_text(row["error"]), value_columns);
+        text += cell(value_text(row["measured"], unit), value_columns) +
+                cell(share_text(row["error"].is_number() ? row["error"].get<double>() : NAN), value_columns);
       while (text.back() == ' ') text.pop_back();
       text += "\n";
     }

@@ -20,11 +20,6 @@ constexpr double lowest_efficiency = 0.02, highest_efficiency = 1.3;
 constexpr double reproduced = 0.005;   // what counts as reproducing a row
 constexpr double contradiction = 0.2;  // between the efficiencies that rows need alone
 
-std::string number(double value) {
-  char text[32];
-  std::snprintf(text, sizeof text, "%.6g", value);
-  return text;
-}
 std::string percent(double share) {
   char text[32];
   std::snprintf(text, sizeof text, "%+.1f %%", 100 * share);
@@ -94,12 +89,13 @@ class Solver {
   Calibration settings(const std::vector<Constant>& fit, const std::vector<double>& values) const {
     Calibration calibration;
     for (std::size_t i = 0; i < fit.size(); ++i) {
-      if (fit[i] == Constant::gemm_efficiency) calibration.values.push_back({"gemm_efficiency", number(1 / values[i])});
-      if (fit[i] == Constant::launch_seconds) calibration.values.push_back({"launch_seconds", number(1e6 * values[i]) + "us"});
+      if (fit[i] == Constant::gemm_efficiency) calibration.values.push_back({"gemm_efficiency", price_text(1 / values[i])});
+      if (fit[i] == Constant::launch_seconds) calibration.values.push_back({"launch_seconds", price_text(1e6 * values[i]) + "us"});
       if (fit[i] != Constant::attention_flops) continue;
-      if (attention_64_ > 0) calibration.values.push_back({"attention_64_flops", number(attention_64_ / values[i] / 1e12) + "Tf"});
+      if (attention_64_ > 0)
+        calibration.values.push_back({"attention_64_flops", price_text(attention_64_ / values[i] / 1e12) + "Tf"});
       if (attention_128_ > 0)
-        calibration.values.push_back({"attention_128_flops", number(attention_128_ / values[i] / 1e12) + "Tf"});
+        calibration.values.push_back({"attention_128_flops", price_text(attention_128_ / values[i] / 1e12) + "Tf"});
     }
     return calibration;
   }
@@ -108,9 +104,9 @@ class Solver {
     const double error = alone.errors[0];
     if (std::abs(error) <= reproduced) return;
     const bool too_fast = error > 0;
-    throw ScenarioError(origin(table_, row) + ": no gemm_efficiency from " + number(lowest_efficiency) + " to " +
-                        number(highest_efficiency) + " reproduces " + number(row.seconds) + " s; with " + alone.values[0].text +
-                        " the prediction is " + percent(error) +
+    throw ScenarioError(origin(table_, row) + ": no gemm_efficiency from " + price_text(lowest_efficiency) + " to " +
+                        price_text(highest_efficiency) + " reproduces " + price_text(row.seconds) + " s; with " +
+                        alone.values[0].text + " the prediction is " + percent(error) +
                         (too_fast ? " (the row is faster than the machine allows" : " (the row is slower than that explains") +
                         "); check its GPU, its sizes and its time");
   }
@@ -159,11 +155,17 @@ void check_agreement(const MeasurementTable& table, const Solver& solver) {
   if (high <= low * (1 + contradiction)) return;
   throw ScenarioError(
       table.file.string() + ": rows " + std::to_string(least->number) + " and " + std::to_string(most->number) +
-      " contradict each other: alone they need a gemm_efficiency of " + number(low) + " and " + number(high) +
+      " contradict each other: alone they need a gemm_efficiency of " + price_text(low) + " and " + price_text(high) +
       ", which differ by more than 20 %; leave one out, or fit what tells them apart (attention_flops, launch_seconds)");
 }
 
 }  // namespace
+
+std::string price_text(double value) {
+  char text[32];
+  std::snprintf(text, sizeof text, "%.6g", value);
+  return text;
+}
 
 const char* name_of(Constant constant) {
   constexpr const char* names[] = {"gemm_efficiency", "attention_flops", "launch_seconds"};
@@ -246,8 +248,8 @@ Calibration calibrate_collective(const MeasurementTable& table, const std::vecto
   try {
     const cost::AlphaBus found = cost::fit_alpha_bus(measured);
     const std::string verb = name_of(verbs[int(table.measurand)]);
-    calibration.values = {{"collectives.alpha." + verb, number(1e6 * found.alpha) + "us"},
-                          {"collectives.bus." + verb, number(found.bus / 1e9) + "GBps"}};
+    calibration.values = {{"collectives.alpha." + verb, price_text(1e6 * found.alpha) + "us"},
+                          {"collectives.bus." + verb, price_text(found.bus / 1e9) + "GBps"}};
     for (const cost::CollectiveRow& row : measured)
       calibration.errors.push_back(found.seconds(row.verb, row.ranks, row.bytes) / row.seconds - 1);
   } catch (const std::invalid_argument& error) {

@@ -19,6 +19,9 @@ Constant constant_of(const std::string& name);  ///< throws ScenarioError: unkno
 std::vector<std::string> constant_names();
 const char* name_of(Constant);
 
+/// A constant as a file of prices says it: six digits.
+std::string price_text(double value);
+
 struct Calibration {
   struct Value {
     std::string key, text;  ///< of `prices`: "gemm_efficiency", "0.7812"

@@ -30,12 +30,6 @@ struct Launch {
   double seconds;
 };
 
-std::string number(double value) {
-  char text[32];
-  std::snprintf(text, sizeof text, "%.6g", value);
-  return text;
-}
-
 std::string scheme_of(const fs::path& folder, const Json& summary, const std::string& wanted) {
   std::string known;
   for (const Json& figures : summary["results"]) {
@@ -143,15 +137,15 @@ struct Price {
   std::string (*text)(double value, const Gpu&);
 };
 constexpr double slowest = 0.001;  // of a peak: what a run on something that is no GPU may need
-const Price gemm_price{"gemm_efficiency", {2, 1 / 1.3, 1 / slowest, 0.05}, [](double x, const Gpu&) { return number(1 / x); }};
+const Price gemm_price{"gemm_efficiency", {2, 1 / 1.3, 1 / slowest, 0.05}, [](double x, const Gpu&) { return price_text(1 / x); }};
 const Price memory_price{
-    "memory_efficiency", {1.3, 1 / 1.0, 1 / slowest, 0.05}, [](double x, const Gpu&) { return number(1 / x); }};
-const Price kernel_price{"kernel_seconds", {2e-6, 0, 1e-3, 5e-7}, [](double x, const Gpu&) { return number(1e6 * x) + "us"; }};
+    "memory_efficiency", {1.3, 1 / 1.0, 1 / slowest, 0.05}, [](double x, const Gpu&) { return price_text(1 / x); }};
+const Price kernel_price{"kernel_seconds", {2e-6, 0, 1e-3, 5e-7}, [](double x, const Gpu&) { return price_text(1e6 * x) + "us"; }};
 const Price attention_64_price{"attention_64_flops", {1, 0.1, 20, 0.05}, [](double x, const Gpu& gpu) {
-                                 return number(gpu.attention_64.flops / x / 1e12) + "Tf";
+                                 return price_text(gpu.attention_64.flops / x / 1e12) + "Tf";
                                }};
 const Price attention_128_price{"attention_128_flops", {1, 0.1, 20, 0.05}, [](double x, const Gpu& gpu) {
-                                  return number(gpu.attention_128.flops / x / 1e12) + "Tf";
+                                  return price_text(gpu.attention_128.flops / x / 1e12) + "Tf";
                                 }};
 
 }  // namespace
@@ -262,8 +256,8 @@ Calibration calibrate_collectives_from_run(const fs::path& folder, const std::st
       rows.push_back({collective_named(verb), size.first, size.second, sum.first / sum.second});
     try {
       const cost::AlphaBus found = cost::fit_alpha_bus(rows);
-      calibration.values.push_back({"collectives.alpha." + verb, number(1e6 * found.alpha) + "us"});
-      calibration.values.push_back({"collectives.bus." + verb, number(found.bus / 1e9) + "GBps"});
+      calibration.values.push_back({"collectives.alpha." + verb, price_text(1e6 * found.alpha) + "us"});
+      calibration.values.push_back({"collectives.bus." + verb, price_text(found.bus / 1e9) + "GBps"});
       for (const cost::CollectiveRow& row : rows)
         calibration.errors.push_back(found.seconds(row.verb, row.ranks, row.bytes) / row.seconds - 1);
     } catch (const std::invalid_argument& error) {

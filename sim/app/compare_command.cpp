@@ -29,10 +29,12 @@ std::function<void()> add_compare_command(CLI::App& app) {
   command->add_option("--html", options->html, "Also write the comparison as a page")->type_name("FILE");
   command->add_flag("--json", options->json, "Print the comparison as JSON");
   return [options] {
-    const nlohmann::ordered_json compared = comparison({options->folders.begin(), options->folders.end()});
+    std::vector<nlohmann::ordered_json> data;
+    for (const std::string& folder : options->folders) data.push_back(report_data(folder));
+    const nlohmann::ordered_json compared = comparison({options->folders.begin(), options->folders.end()}, data);
     std::cout << (options->json ? compared.dump(2) + "\n" : comparison_text(compared));
     if (!options->html.empty()) {
-      const std::string page = comparison_page(compared, {options->folders.begin(), options->folders.end()});
+      const std::string page = comparison_page(compared, data);
       if (page.empty()) throw ScenarioError("compare: --html: " + std::string(no_page));
       write_whole_file(options->html, page);
     }

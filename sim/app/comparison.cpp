@@ -161,7 +161,7 @@ Json changed_keys(const std::vector<std::map<std::string, std::string>>& scenari
 }
 
 struct Run {
-  Json data;
+  const Json& data;
   /// The position of the scheme; nothing if the run has none of that name.
   std::optional<std::size_t> find(const std::string& scheme) const {
     for (std::size_t i = 0; i < data["schemes"].size(); ++i)
@@ -220,13 +220,20 @@ Json changed_in_scenario(const std::vector<fs::path>& folders) {
 }
 
 Json comparison(const std::vector<fs::path>& folders) {
+  std::vector<Json> data;
+  data.reserve(folders.size());
+  for (const fs::path& folder : folders) data.push_back(report_data(folder));
+  return comparison(folders, data);
+}
+
+Json comparison(const std::vector<fs::path>& folders, const std::vector<Json>& data) {
   std::vector<Run> runs;
   Json result = {{"runs", Json::array()}};
-  for (const fs::path& folder : folders) {
-    runs.push_back({report_data(folder)});
-    const Json& summary = runs.back().data["summary"];
-    result["runs"].push_back({{"letter", std::string(1, char('A' + runs.size() - 1))},
-                              {"name", folder.string()},
+  for (std::size_t i = 0; i < folders.size(); ++i) {
+    runs.push_back({data[i]});
+    const Json& summary = data[i]["summary"];
+    result["runs"].push_back({{"letter", std::string(1, char('A' + i))},
+                              {"name", folders[i].string()},
                               {"scenario", summary["scenario"]},
                               {"results", summary["results"]}});
   }

@@ -12,6 +12,9 @@ namespace shardsim {
 /// says for every later run what the difference is made of: seconds by kind and verb, bytes by collective, memory by band. Schemes
 /// are matched by name; where every run has just one, they are matched as they are. Throws ScenarioError for a folder no run wrote.
 nlohmann::ordered_json comparison(const std::vector<std::filesystem::path>& folders);
+/// The same of folders that have been read (report_data), in their order.
+nlohmann::ordered_json comparison(const std::vector<std::filesystem::path>& folders,
+                                  const std::vector<nlohmann::ordered_json>& data);
 
 /// [{key, values}]: the scenarios' keys that are not the same in all of these results folders; null where a run says nothing.
 nlohmann::ordered_json changed_in_scenario(const std::vector<std::filesystem::path>& folders);
@@ -19,7 +22,7 @@ nlohmann::ordered_json changed_in_scenario(const std::vector<std::filesystem::pa
 /// The comparison for a terminal.
 std::string comparison_text(const nlohmann::ordered_json& comparison);
 
-/// The comparison as one HTML page; empty in a program that was built without npm.
-std::string comparison_page(const nlohmann::ordered_json& comparison, const std::vector<std::filesystem::path>& folders);
+/// The comparison as one HTML page, with the timeline of each run's first rank; empty in a program that was built without npm.
+std::string comparison_page(const nlohmann::ordered_json& comparison, const std::vector<nlohmann::ordered_json>& data);
 
 }  // namespace shardsim

@@ -1,6 +1,8 @@
 // The comparison as text for a terminal, and as a page.
+#include <cmath>
 #include <nlohmann/json.hpp>
 
+#include "app/columns.h"
 #include "app/comparison.h"
 #include "app/report.h"
 #include "app/table.h"
@@ -10,24 +12,15 @@ namespace {
 
 using Json = nlohmann::ordered_json;
 
-std::string right(const std::string& text, std::size_t columns) {
-  return std::string(text.size() < columns ? columns - text.size() : 1, ' ') + text;
-}
-std::string left(const std::string& text, std::size_t columns) {
-  return text + std::string(text.size() < columns ? columns - text.size() : 1, ' ');
-}
-
-/// `change` is a share of the first run's figure.
-std::string share_text(const Json& change) { return change.is_number() ? change_text(1 + change.get<double>(), 1) : ""; }
-
 std::string rows_text(const Json& scheme, const Json& runs) {
-  std::string text = left(scheme["scheme"], 26);
-  for (std::size_t i = 0; i < runs.size(); ++i) text += right(runs[i]["letter"], 15) + (i > 0 ? right("change", 11) : "");
+  std::string text = row_name(scheme["scheme"], 26);
+  for (std::size_t i = 0; i < runs.size(); ++i) text += cell(runs[i]["letter"], 15) + (i > 0 ? cell("change", 11) : "");
   text += "\n";
   for (const Json& row : scheme["rows"]) {
-    text += left("  " + row["figure"].get<std::string>(), 26);
+    text += row_name("  " + row["figure"].get<std::string>(), 26);
     for (std::size_t i = 0; i < runs.size(); ++i)
-      text += right(row["values"][i], 15) + (i > 0 ? right(share_text(row["changes"][i]), 11) : "");
+      text += cell(row["values"][i], 15) +
+              (i > 0 ? cell(share_text(row["changes"][i].is_number() ? row["changes"][i].get<double>() : NAN), 11) : "");
     while (text.back() == ' ') text.pop_back();
     text += "\n";
     for (std::size_t i = 1; i < runs.size(); ++i)
@@ -64,12 +57,11 @@ std::string comparison_text(const Json& comparison) {
   return text;
 }
 
-std::string comparison_page(const Json& comparison, const std::vector<std::filesystem::path>& folders) {
+std::string comparison_page(const Json& comparison, const std::vector<Json>& data) {
   Json timelines = Json::array();  // of each run by scheme; of its first rank
-  for (const std::filesystem::path& folder : folders) {
+  for (const Json& run : data) {
     Json of_run = Json::object();
-    const Json data = report_data(folder);
-    for (const Json& scheme : data["schemes"]) {
+    for (const Json& scheme : run["schemes"]) {
       Json timeline = scheme["timeline"];
       timeline["ranks"] = timeline["ranks"].empty() ? Json::array() : Json::array({timeline["ranks"][0]});
       of_run[scheme["scheme"].get<std::string>()] = std::move(timeline);

@@ -4,6 +4,7 @@
 #include <cctype>
 #include <cstdio>
 
+#include "app/columns.h"
 #include "app/explain_pair.h"
 #include "app/table.h"
 #include "app/trial.h"
@@ -13,13 +14,6 @@ namespace {
 
 constexpr std::size_t longest_period = 12;  // lines of a block
 constexpr std::size_t page_width = 110, worth_folding = 3;
-
-std::string left(const std::string& text, std::size_t columns) {
-  return text + std::string(text.size() < columns ? columns - text.size() : 0, ' ');
-}
-std::string right(const std::string& text, std::size_t columns) {
-  return std::string(text.size() < columns ? columns - text.size() : 0, ' ') + text;
-}
 
 /// The text with # for every number.
 std::string without_numbers(const std::string& text) {

@@ -87,8 +87,8 @@ void write_scheme(const fs::path& folder, const Scenario& scenario, const Scheme
   std::vector<formats::RankTrace> recorded;
   for (const RankResult& rank : result.ranks)
     if (scenario.recorded_ranks.has(rank.rank))
-      recorded.push_back({rank.rank, rank.spans, rank.entries, rank.step_begin, rank.step_end, rank.waits, rank.host_step_begin,
-                          rank.stands_for});
+      recorded.push_back(
+          {rank.rank, rank.spans, rank.entries, rank.step_begin, rank.step_end, rank.waits, rank.host_step_begin, rank.stands_for});
   write_file(folder / "memory.csv", [&](std::ostream& out) {
     formats::write_memory_header(out);
     for (const formats::RankTrace& r : recorded) formats::write_memory(out, r.rank, r.entries);

@@ -86,12 +86,12 @@ struct Scenario {
   double single_gpu_seconds = 0;  ///< a measured step on one GPU, to compare with; 0: none
   double patience = 120;          ///< seconds without anything finished until a scheme is said to hang
   Folds folds = Folds::all;
-  int launch_queue = 1024;                                 ///< entries that a host may be ahead of its streams (simgrid)
-  RankSet recorded_ranks = 8;                              ///< ranks in traces and CSVs
-  bool records_spans = false;                              ///< spans.csv is written too
-  bool trace_per_rank = false;                             ///< a trace file per rank instead of one for all
-  bool trace_gzip = false;                                 ///< compressed
-  std::vector<std::string> simgrid_tracing;                ///< SimGrid's own "tracing/...:value", passed through
+  int launch_queue = 1024;                                           ///< entries that a host may be ahead of its streams (simgrid)
+  RankSet recorded_ranks = 8;                                        ///< ranks in traces and CSVs
+  bool records_spans = false;                                        ///< spans.csv is written too
+  bool trace_per_rank = false;                                       ///< a trace file per rank instead of one for all
+  bool trace_gzip = false;                                           ///< compressed
+  std::vector<std::string> simgrid_tracing;                          ///< SimGrid's own "tracing/...:value", passed through
   std::map<std::string, std::vector<Expectation>> expect, measured;  ///< by label
   std::string measured_source;                                       ///< who measured, and where it can be read
   bool expect_equal_theta = false;

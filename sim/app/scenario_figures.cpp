@@ -35,7 +35,7 @@ Expectation expectation_of(const YamlNode& node, const std::vector<Expectation>&
   const Fields fields(node, {"about", "within"}, unmentioned);
   const YamlNode& about = fields.need("about", "{about: 3.83, within: 1%}");
   expectation.value = about.kind == YamlNode::Kind::scalar && about.text == "measured" ? measured_value(about, node.name, measured)
-                                                                                      : value_of(node.name, about);
+                                                                                       : value_of(node.name, about);
   const YamlNode& within = fields.need("within", "{about: 3.83, within: 1%}");
   expectation.within = share_of(within);
   if (expectation.within <= 0) refuse(within, quoted(within.text) + " is out of range; a tolerance is greater than 0");
@@ -79,8 +79,7 @@ void for_each_figure(const YamlNode& block, const Fields& root, const Scenario& 
 
 void read_measured(const YamlNode& block, const Fields& root, Scenario& scenario, const Registry& registry) {
   constexpr char example[] = "{source: who measured it, zero3: {step_seconds: 360ms}}";
-  if (block.kind != YamlNode::Kind::map)
-    refuse(block, "is " + in_words(block) + ", but a map is expected; write it as " + example);
+  if (block.kind != YamlNode::Kind::map) refuse(block, "is " + in_words(block) + ", but a map is expected; write it as " + example);
   for_each_figure(
       block, root, scenario, registry, "source",
       [&](const std::string& label, const YamlNode& figure) {

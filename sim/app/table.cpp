@@ -7,6 +7,7 @@
 #include <map>
 #include <set>
 
+#include "app/columns.h"
 #include "app/metrics.h"
 #include "app/remedy.h"
 #include "app/scenario_model.h"
@@ -26,13 +27,6 @@ std::string format(const char* pattern, Values... values) {
   std::string out = text;
   if (const std::size_t at = out.find("-nan"); at != std::string::npos) out.erase(at, 1);  // printf tells -nan from nan
   return out;
-}
-
-std::string left(const std::string& text, std::size_t columns) {
-  return text.size() < columns ? text + std::string(columns - text.size(), ' ') : text;
-}
-std::string right(const std::string& text, std::size_t columns) {
-  return text.size() < columns ? std::string(columns - text.size(), ' ') + text : text;
 }
 
 /// The two sides of the bar, the bar in a fixed column.
@@ -301,12 +295,13 @@ std::string figure_text(const std::string& name, double value) {
   return name.find("bytes") != std::string::npos && !name.ends_with("_per_param") ? bytes_text(value) : decimal_text(value);
 }
 
-std::string change_text(double value, double from) {
-  if (value == from) return "=";
-  if (std::isnan(value) || std::isnan(from) || from == 0) return "";
-  const double percent = 100 * (value - from) / std::abs(from);
-  return format(std::abs(percent) < 0.05 ? "%+.1g %%" : "%+.1f %%", percent);
+std::string share_text(double share) {
+  if (share == 0) return "=";
+  if (!std::isfinite(share)) return "";
+  return format(std::abs(share) < 0.0005 ? "%+.1g %%" : "%+.1f %%", 100 * share);
 }
+
+std::string change_text(double value, double from) { return value == from ? "=" : share_text((value - from) / std::abs(from)); }
 
 std::string bytes_text(double bytes) {
   if (bytes < 1024) return format("%.0f B", bytes);
@@ -360,8 +355,7 @@ std::string table_text(const Scenario& scenario, const std::vector<SchemeResult>
   for (const Figures& f : all) name = std::max(name, f.scheme.size());
   std::string text = bold + head(scenario, results.front(), all.front()) + plain + "\n" + memory_block(all, name) + "\n" +
                      time_block(scenario, all, name) + "\n" + allocator_block(all, name) + measured_block(scenario, all, name) +
-                     bold +
-                     "Held at the model-state peak, in bytes per parameter:" + plain + "\n";
+                     bold + "Held at the model-state peak, in bytes per parameter:" + plain + "\n";
   std::string gaps, systems;
   for (std::size_t i = 0; i < all.size(); ++i) {
     const Figures& f = all[i];

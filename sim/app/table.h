@@ -26,7 +26,9 @@ std::string bytes_text(double);    ///< "512 B", "1.20 GiB"
 std::string time_text(double);     ///< of seconds: "1.234 ms"
 /// By the unit in the figure's name: "step_seconds", "peak_bytes", "traffic"; a dash for what is not there.
 std::string figure_text(const std::string& name, double value);
-/// "+1.7 %" of `from`; "=" for the same; empty where there is no such share.
+/// "+1.7 %"; "=" for nothing; empty for NaN.
+std::string share_text(double share);
+/// How much more than `from` it is, as a share of that.
 std::string change_text(double value, double from);
 
 }  // namespace shardsim

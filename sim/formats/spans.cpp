@@ -21,4 +21,21 @@ std::string group_text(const Group& group) {
          (group.stride == 1 ? "" : " by " + std::to_string(group.stride));
 }
 
+CollectiveNames names_of(Verb collective) {
+  switch (collective) {
+    case Verb::all_gather:
+      return {"_allgather_base", "nccl:_all_gather_base"};
+    case Verb::reduce_scatter:
+      return {"_reduce_scatter_base", "nccl:_reduce_scatter_base"};
+    case Verb::broadcast:
+      return {"broadcast", "nccl:broadcast"};
+    case Verb::reduce:
+      return {"reduce", "nccl:reduce"};
+    case Verb::all_to_all:
+      return {"all_to_all", "nccl:all_to_all"};
+    default:
+      return {"allreduce", "nccl:all_reduce"};
+  }
+}
+
 }  // namespace shardsim::formats

@@ -40,16 +40,6 @@ std::string kernel_name(const Span& span) {
   return "ncclDevKernel_" + what + (span.tree ? "_TREE_LL" : "_RING_LL") + "(ncclDevKernelArgsStorage<4096ul>)";
 }
 
-/// As PyTorch's process groups record them.
-const char* collective_name(Verb moves) {
-  return moves == Verb::all_gather       ? "_allgather_base"
-         : moves == Verb::reduce_scatter ? "_reduce_scatter_base"
-         : moves == Verb::broadcast      ? "broadcast"
-         : moves == Verb::reduce         ? "reduce"
-         : moves == Verb::all_to_all     ? "all_to_all"
-                                         : "allreduce";
-}
-
 const char* type_name(Dtype type) {
   constexpr const char* names[] = {"Float", "BFloat16", "Half", "Long", "Byte", "Char"};
   static_assert(std::size(names) == dtype_count);
@@ -75,7 +65,7 @@ std::string collective_args(const Span& span, int world, int sequence) {
   };
   const auto text = [](const char* key, const std::string& value) { return R"(, ")" + std::string(key) + R"(": ")" + value + '"'; };
   constexpr int most = 30;  // as in the profiler, which leaves out ranks of larger groups
-  return text("Collective name", collective_name(span.moves)) +
+  return text("Collective name", names_of(span.moves).recorded) +
          number("In msg nelems", span.moves == Verb::all_gather ? part : whole) +
          number("Out msg nelems", span.moves == Verb::reduce_scatter ? part : whole) + number("Group size", span.group.size) +
          text("dtype", type_name(span.dtype)) + text("Process Group Name", group_name(span.group, world)) +

@@ -11,16 +11,6 @@ namespace {
 
 constexpr int first_host = 1 << 24;  // no GPU has such a number
 
-/// As PyTorch's process groups name the operator that launches a collective.
-const char* operator_name(Verb moves) {
-  return moves == Verb::all_gather       ? "nccl:_all_gather_base"
-         : moves == Verb::reduce_scatter ? "nccl:_reduce_scatter_base"
-         : moves == Verb::broadcast      ? "nccl:broadcast"
-         : moves == Verb::reduce         ? "nccl:reduce"
-         : moves == Verb::all_to_all     ? "nccl:all_to_all"
-                                         : "nccl:all_reduce";
-}
-
 const char* call_name(const Span& span) {
   if (span.op == Span::collective) return "cudaLaunchKernelExC";
   return is_memset(span) ? "cudaMemsetAsync" : "cudaLaunchKernel";
@@ -84,7 +74,7 @@ void write_host(TraceEvents& writer, const TraceFacts& facts, const RankTrace& t
     while (end < calls.size() && belong_together(calls[i], calls[end])) ++end;
     if (const Span* span = calls[i].span) {
       const std::string id = R"("External id": )" + std::to_string(calls[i].correlation);
-      writer.slice(host, row, span->op == Span::collective ? operator_name(span->moves) : name_of_work(*span, facts.unit_names),
+      writer.slice(host, row, span->op == Span::collective ? names_of(span->moves).launched : name_of_work(*span, facts.unit_names),
                    "cpu_op", writer.nanoseconds(calls[i].begin), writer.nanoseconds(calls[end - 1].end), id);
       for (std::size_t k = i; k < end; ++k)
         writer.slice(host, row, call_name(*calls[k].span), "cuda_runtime", writer.nanoseconds(calls[k].begin),

@@ -82,7 +82,7 @@ TEST_CASE("a prediction's errors are shares of what was measured") {
   CHECK(disagreements(compared, 0.1) == "dp: the step's error is -11.1 %, more than the 10.0 % allowed\n");
   const std::string text = agreement_text(compared);
   CHECK(text.find("predicted       measured          error") != std::string::npos);
-  CHECK(text.find("2.000 s        2.250 s          -11 %") != std::string::npos);
+  CHECK(text.find("2.000 s        2.250 s        -11.1 %") != std::string::npos);
 }
 
 TEST_CASE("bytes and collectives that no machine changes contradict each other") {

@@ -163,6 +163,12 @@ Outcome run_on(const std::string& backend, int world, const Body& body, BackendS
   throw std::invalid_argument("no backend is called " + backend);
 }
 
+Outcome run_without_numerics(const std::string& backend, int world, const Body& body) {
+  BackendSettings settings;
+  settings.numerics = false;
+  return run_on(backend, world, body, settings);
+}
+
 Tensor make(Device& device, Lane lane, std::int64_t count, Dtype type) {
   return device.alloc(lane, Band::workspace, one, dim(count), type);
 }

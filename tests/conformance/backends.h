@@ -27,6 +27,7 @@ using Body = std::function<void(Device&, Fabric&, std::vector<float>& result)>;
 
 const std::vector<std::string>& backends();
 Outcome run_on(const std::string& backend, int world, const Body&, BackendSettings = {});
+Outcome run_without_numerics(const std::string& backend, int world, const Body&);
 
 // ---- what the bodies are written with
 

@@ -3,7 +3,7 @@
 
 #include <memory>
 
-#include "conformance/backends.h"
+#include "conformance/each_size.h"
 #include "conformance/values.h"
 
 using namespace shardsim;
@@ -28,34 +28,22 @@ std::string error_of(const std::string& backend, std::int64_t from, std::int64_t
 
 TEST_CASE("an all-to-all hands slice j of everyone to member j, in member order, and leaves what was sent alone") {
   for (const std::string& backend : backends())
-    for (const int n : worlds) {
-      CAPTURE(backend);
-      CAPTURE(n);
-      const Outcome outcome = run_on(backend, n, [&](Device& device, Fabric& fabric, std::vector<float>& out) {
-        for (Dtype type : {Dtype::fp32, Dtype::bf16})
-          for (std::int64_t part : part_sizes) {
-            const Tensor from = put(device, Lane::reduce, values(type, device.rank(), 0, n * part), type);
-            const Tensor to = make(device, Lane::reduce, n * part, type);
-            fabric.all_to_all(Lane::reduce, everyone(n, device.rank()), from, to);
-            append(out, get(device, Lane::reduce, to));
-            append(out, get(device, Lane::reduce, from));
-          }
-      });
-      CHECK(outcome.error == "");
-      for (int rank = 0; rank < int(outcome.ranks.size()); ++rank) {
-        CAPTURE(rank);
-        std::vector<float> expected;
-        std::int64_t sent = 0;
-        for (Dtype type : {Dtype::fp32, Dtype::bf16})
-          for (std::int64_t part : part_sizes) {
-            for (int member = 0; member < n; ++member) append(expected, values(type, member, rank * part, part));
-            append(expected, values(type, rank, 0, n * part));
-            sent += (n - 1) * part * (type == Dtype::fp32 ? 4 : 2);
-          }
-        CHECK(same(outcome.ranks[rank].result, expected));
-        CHECK(outcome.ranks[rank].traffic_bytes == sent);
-      }
-    }
+    for (const int n : worlds)
+      check_each_size(backend, n, part_sizes,
+                      {[=](Device& device, Fabric& fabric, Dtype type, std::int64_t part, std::vector<float>& out) {
+                         const Tensor from = put(device, Lane::reduce, values(type, device.rank(), 0, n * part), type);
+                         const Tensor to = make(device, Lane::reduce, n * part, type);
+                         fabric.all_to_all(Lane::reduce, everyone(n, device.rank()), from, to);
+                         append(out, get(device, Lane::reduce, to));
+                         append(out, get(device, Lane::reduce, from));
+                       },
+                       [=](Dtype type, int rank, std::int64_t part) {
+                         std::vector<float> expected;
+                         for (int member = 0; member < n; ++member) append(expected, values(type, member, rank * part, part));
+                         append(expected, values(type, rank, 0, n * part));
+                         return expected;
+                       },
+                       [=](int, std::int64_t part) { return (n - 1) * part; }});
 }
 
 TEST_CASE("an all-to-all with borders moves slices of unequal real sizes, for equal bytes") {
@@ -120,18 +108,13 @@ TEST_CASE("two all-to-alls, within a node and across nodes, bring each rank its 
 }
 
 TEST_CASE("without numerics an all-to-all sends the same bytes") {
-  BackendSettings settings;
-  settings.numerics = false;
   for (const std::string& backend : backends()) {
     CAPTURE(backend);
-    const Outcome outcome = run_on(
-        backend, 3,
-        [](Device& device, Fabric& fabric, std::vector<float>&) {
-          const Tensor x = device.alloc(Lane::reduce, Band::grad, one, Dim(300, 0), Dtype::bf16);
-          const Tensor y = device.alloc(Lane::reduce, Band::grad, one, Dim(300, 0), Dtype::bf16);
-          fabric.all_to_all(Lane::reduce, everyone(3, device.rank()), x, y);
-        },
-        settings);
+    const Outcome outcome = run_without_numerics(backend, 3, [](Device& device, Fabric& fabric, std::vector<float>&) {
+      const Tensor x = device.alloc(Lane::reduce, Band::grad, one, Dim(300, 0), Dtype::bf16);
+      const Tensor y = device.alloc(Lane::reduce, Band::grad, one, Dim(300, 0), Dtype::bf16);
+      fabric.all_to_all(Lane::reduce, everyone(3, device.rank()), x, y);
+    });
     CHECK(outcome.error == "");
     for (const auto& rank : outcome.ranks) CHECK(rank.traffic_bytes == 2 * 100 * 2);
   }

@@ -158,17 +158,12 @@ TEST_CASE("a member sends (n - 1) chunks of an n-th, twice for an all-reduce, an
 }
 
 TEST_CASE("without numerics a collective sends the same bytes") {
-  BackendSettings settings;
-  settings.numerics = false;
   for (const std::string& backend : backends()) {
     CAPTURE(backend);
-    const Outcome outcome = run_on(
-        backend, 3,
-        [](Device& device, Fabric& fabric, std::vector<float>&) {
-          const Tensor x = device.alloc(Lane::reduce, Band::grad, one, Dim(3 << 20, 0), Dtype::bf16);
-          fabric.all_reduce(Lane::reduce, everyone(3, device.rank()), x);
-        },
-        settings);
+    const Outcome outcome = run_without_numerics(backend, 3, [](Device& device, Fabric& fabric, std::vector<float>&) {
+      const Tensor x = device.alloc(Lane::reduce, Band::grad, one, Dim(3 << 20, 0), Dtype::bf16);
+      fabric.all_reduce(Lane::reduce, everyone(3, device.rank()), x);
+    });
     CHECK(outcome.error == "");
     for (const auto& rank : outcome.ranks) CHECK(rank.traffic_bytes == 2 * 2 * (1 << 20) * 2);
   }
@@ -273,17 +268,12 @@ TEST_CASE("an all-reduce takes any number of elements, in chunks that differ by 
 }
 
 TEST_CASE("without numerics an all-reduce of any number of elements sends the same bytes") {
-  BackendSettings settings;
-  settings.numerics = false;
   for (const std::string& backend : backends()) {
     CAPTURE(backend);
-    const Outcome outcome = run_on(
-        backend, 3,
-        [](Device& device, Fabric& fabric, std::vector<float>&) {
-          const Tensor x = device.alloc(Lane::reduce, Band::grad, one, Dim(100, 0), Dtype::bf16);
-          fabric.all_reduce(Lane::reduce, everyone(3, device.rank()), x);
-        },
-        settings);
+    const Outcome outcome = run_without_numerics(backend, 3, [](Device& device, Fabric& fabric, std::vector<float>&) {
+      const Tensor x = device.alloc(Lane::reduce, Band::grad, one, Dim(100, 0), Dtype::bf16);
+      fabric.all_reduce(Lane::reduce, everyone(3, device.rank()), x);
+    });
     CHECK(outcome.error == "");
     // Chunks of 33, 33 and 34 elements.
     const std::int64_t sent[] = {(67 + 67) * 2, (67 + 66) * 2, (66 + 67) * 2};

@@ -1,7 +1,7 @@
 // Reduce and broadcast: what they leave at the root and at the others, what each member sends, and what is refused.
 #include <doctest/doctest.h>
 
-#include "conformance/backends.h"
+#include "conformance/each_size.h"
 #include "conformance/values.h"
 
 using namespace shardsim;
@@ -18,62 +18,35 @@ TEST_CASE("a reduce leaves the root the sum, added from its right neighbour arou
   for (const std::string& backend : backends())
     for (const int n : worlds)
       for (const bool in_place : {true, false}) {
-        CAPTURE(backend);
-        CAPTURE(n);
         CAPTURE(in_place);
         const int root = n / 2;
-        const Outcome outcome = run_on(backend, n, [&](Device& device, Fabric& fabric, std::vector<float>& out) {
-          for (Dtype type : {Dtype::fp32, Dtype::bf16})
-            for (std::int64_t count : counts) {
-              const Tensor from = put(device, Lane::reduce, values(type, device.rank(), 0, count), type);
-              const Tensor to = in_place ? from : device.rank() == root ? make(device, Lane::reduce, count, type) : Tensor{};
-              fabric.reduce(Lane::reduce, everyone(n, device.rank()), from, to, root);
-              append(out, get(device, Lane::reduce, to ? to : from));
-            }
-        });
-        CHECK(outcome.error == "");
-        for (int rank = 0; rank < int(outcome.ranks.size()); ++rank) {
-          CAPTURE(rank);
-          std::vector<float> expected;
-          std::int64_t sent = 0;
-          for (Dtype type : {Dtype::fp32, Dtype::bf16})
-            for (std::int64_t count : counts) {
-              append(expected, rank == root ? summed_between(type, n, 0, count, root) : values(type, rank, 0, count));
-              sent += rank == root ? 0 : count * (type == Dtype::fp32 ? 4 : 2);
-            }
-          CHECK(same(outcome.ranks[rank].result, expected));
-          CHECK(outcome.ranks[rank].traffic_bytes == sent);
-        }
+        check_each_size(
+            backend, n, counts,
+            {[=](Device& device, Fabric& fabric, Dtype type, std::int64_t count, std::vector<float>& out) {
+               const Tensor from = put(device, Lane::reduce, values(type, device.rank(), 0, count), type);
+               const Tensor to = in_place ? from : device.rank() == root ? make(device, Lane::reduce, count, type) : Tensor{};
+               fabric.reduce(Lane::reduce, everyone(n, device.rank()), from, to, root);
+               append(out, get(device, Lane::reduce, to ? to : from));
+             },
+             [=](Dtype type, int rank, std::int64_t count) {
+               return rank == root ? summed_between(type, n, 0, count, root) : values(type, rank, 0, count);
+             },
+             [=](int rank, std::int64_t count) { return rank == root ? 0 : count; }});
       }
 }
 
 TEST_CASE("a broadcast leaves everyone the root's numbers; all but the member before the root send them on") {
   for (const std::string& backend : backends())
     for (const int n : worlds) {
-      CAPTURE(backend);
-      CAPTURE(n);
       const int root = (n - 1) / 2, last = (root + n - 1) % n;
-      const Outcome outcome = run_on(backend, n, [&](Device& device, Fabric& fabric, std::vector<float>& out) {
-        for (Dtype type : {Dtype::fp32, Dtype::bf16})
-          for (std::int64_t count : counts) {
-            const Tensor x = put(device, Lane::gather, values(type, device.rank(), 0, count), type);
-            fabric.broadcast(Lane::gather, everyone(n, device.rank()), x, root);
-            append(out, get(device, Lane::gather, x));
-          }
-      });
-      CHECK(outcome.error == "");
-      for (int rank = 0; rank < int(outcome.ranks.size()); ++rank) {
-        CAPTURE(rank);
-        std::vector<float> expected;
-        std::int64_t sent = 0;
-        for (Dtype type : {Dtype::fp32, Dtype::bf16})
-          for (std::int64_t count : counts) {
-            append(expected, values(type, root, 0, count));
-            sent += rank == last ? 0 : count * (type == Dtype::fp32 ? 4 : 2);
-          }
-        CHECK(same(outcome.ranks[rank].result, expected));
-        CHECK(outcome.ranks[rank].traffic_bytes == sent);
-      }
+      check_each_size(backend, n, counts,
+                      {[=](Device& device, Fabric& fabric, Dtype type, std::int64_t count, std::vector<float>& out) {
+                         const Tensor x = put(device, Lane::gather, values(type, device.rank(), 0, count), type);
+                         fabric.broadcast(Lane::gather, everyone(n, device.rank()), x, root);
+                         append(out, get(device, Lane::gather, x));
+                       },
+                       [=](Dtype type, int, std::int64_t count) { return values(type, root, 0, count); },
+                       [=](int rank, std::int64_t count) { return rank == last ? 0 : count; }});
     }
 }
 

@@ -1,6 +1,8 @@
 // The tables' folder.
 #include "validate/tables.h"
 
+#include <limits>
+
 #include "app/prediction.h"
 #include "core/error.h"
 
@@ -37,6 +39,12 @@ std::string TableFolder::filled(std::string text, const std::vector<double>& sec
     text.replace(at, 1, number);
   }
   return text;
+}
+
+double value_of(const Calibration& calibration, const std::string& key) {
+  for (const Calibration::Value& value : calibration.values)
+    if (value.key == key) return std::stod(value.text);
+  return std::numeric_limits<double>::quiet_NaN();
 }
 
 std::string refusal_of(const TableFolder& tables, const std::function<void()>& f) {

@@ -4,6 +4,7 @@
 #include <string>
 #include <vector>
 
+#include "app/calibrate.h"
 #include "app/measurement_table.h"
 #include "core/registry.h"
 #include "scratch.h"
@@ -29,6 +30,9 @@ class TableFolder {
   Scratch folder_;
   Registry registry_ = built_in_schemes();
 };
+
+/// What was found for a price; NaN if it was not looked for.
+double value_of(const Calibration&, const std::string& key);
 
 /// The message of a ScenarioError that f throws, without the folder; "accepted" if there is none.
 std::string refusal_of(const TableFolder&, const std::function<void()>& f);

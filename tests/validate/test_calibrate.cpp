@@ -11,16 +11,7 @@
 
 using namespace shardsim;
 using test::TableFolder;
-
-namespace {
-
-double value_of(const Calibration& calibration, const std::string& key) {
-  for (const Calibration::Value& value : calibration.values)
-    if (value.key == key) return std::stod(value.text);
-  return NAN;
-}
-
-}  // namespace
+using test::value_of;
 
 TEST_CASE("the efficiency that a step was made with is found again from the step alone") {
   TableFolder tables;

@@ -10,6 +10,7 @@
 #include "validate/tables.h"
 
 using namespace shardsim;
+using test::value_of;
 
 namespace {
 
@@ -32,12 +33,6 @@ class MeasuredRun {
  private:
   test::Scratch scratch_;
 };
-
-double value_of(const Calibration& calibration, const std::string& key) {
-  for (const Calibration::Value& value : calibration.values)
-    if (value.key == key) return std::stod(value.text);
-  return NAN;
-}
 
 }  // namespace
 

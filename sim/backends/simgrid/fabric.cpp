@@ -21,7 +21,7 @@ namespace sg = simgrid::s4u;
 Network::Network(World& world, Platform& platform, const SimgridSettings& settings)
     : world_(world), platform_(platform), settings_(settings) {
   for (const Gpu& gpu : platform.kinds) contends_ = contends_ || gpu.contention > 0;
-  const bool is_large = platform.cluster || platform.hosts.size() > 64;
+  const bool is_large = platform.cluster || platform.hosts.size() > most_edges_of_a_flow;
   const bool needs_simgrid = settings.meters_links || !settings.tracing.empty();  // which see SimGrid's own transfers only
   if (settings.shares_links.value_or(settings.programs || (is_large && !needs_simgrid))) sharing_.emplace(world);
   if (settings.programs) folding_.emplace(platform, *settings.programs, settings.latency, *sharing_);

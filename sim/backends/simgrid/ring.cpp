@@ -122,8 +122,7 @@ Ring make_ring(const Platform& platform, const Group& group, Latency latency) {
 }
 
 void add_transfer_routes(Ring& ring, Platform& platform) {
-  // SimGrid's cost of one flow grows with the square of its links: above 64 edges the ring is cut into flows of 64.
-  constexpr std::size_t part = 64;
+  constexpr std::size_t part = most_edges_of_a_flow;
   for (std::size_t first = 0; ring.group.size > 1 && first < ring.edges.size(); first += part) {
     std::vector<sg::LinkInRoute> links;
     for (std::size_t edge = first; edge < std::min(first + part, ring.edges.size()); ++edge)

@@ -61,10 +61,15 @@ struct Ring {
   void count(Verb, int member, double bytes);
 };
 
+/// SimGrid's cost of one flow grows with the square of its links: longer rings are cut into flows of so many edges, and machines
+/// that have such rings are left to our own solver (sharing.h) where nobody asks for SimGrid's.
+inline constexpr std::size_t most_edges_of_a_flow = 64;
+
 /// Looks up the routes between neighbours. Throws ScenarioError when two members have no route, or when `nccl` latencies are asked
 /// for and the platform does not say which node a GPU is in.
 Ring make_ring(const Platform&, const Group&, Latency);
-/// Gives every part of the ring (at most 64 edges) a pair of ends whose route is all of the part's links: a coupled transfer.
+/// Gives every part of the ring (at most most_edges_of_a_flow edges) a pair of ends whose route is all of the part's links: a
+/// coupled transfer.
 void add_transfer_routes(Ring&, Platform&);
 /// How often the ring crosses each of its links, each link once.
 Sharing::Weights crossings(const Ring&);
