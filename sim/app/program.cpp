@@ -231,7 +231,8 @@ int run_program(int argc, const char* const* argv, const Registry& built_in) {
   run_command->add_option("--set", options.overrides, "Override a key of the scenario, as in --set batch.micro=4; may be repeated")
       ->type_name("KEY=VALUE")
       ->allow_extra_args(false);
-  run_command->add_option("--backend", options.backend, "What carries out the run")->check(CLI::IsMember({"simgrid", "threads"}));
+  run_command->add_option("--backend", options.backend, "What carries out the run")
+      ->check(CLI::IsMember({"simgrid", "threads", "cuda"}));
   run_command->add_option("--ranks", options.ranks,
                           "Which ranks are in traces and CSVs, as in --ranks 0,1,8-15 (default: the first 8)");
   run_command->add_flag("--trace-per-rank", options.trace_per_rank, "Write traces/rank-N.pt.trace.json instead of one trace.json");

@@ -119,7 +119,7 @@ void write_scheme(const fs::path& folder, const Scenario& scenario, const Scheme
     std::vector<formats::RankMemory> memories;
     for (const formats::RankTrace& r : recorded) {
       const RankResult& rank = result.of(r.rank);
-      memories.push_back({r.rank, rank.allocator.emulated ? rank.allocator_history : formats::exact_events(r.entries)});
+      memories.push_back({r.rank, rank.allocator_history.empty() ? formats::exact_events(r.entries) : rank.allocator_history});
     }
     formats::write_memory_snapshot(out, result.scheme, result.unit_names, formats::earliest(recorded), memories);
   });

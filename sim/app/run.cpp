@@ -19,6 +19,10 @@
 #include "app/process.h"
 #include "app/programs.h"
 #include "app/scenario_model.h"
+#if SHARDSIM_CUDA
+#include "backends/cuda/backend.h"
+#include "backends/cuda/errors.h"
+#endif
 #include "backends/simgrid/backend.h"
 #include "backends/threads/backend.h"
 #include "core/band_scheme.h"
@@ -171,6 +175,12 @@ SchemeResult run_on(Backend& backend, const Scenario& scenario, const TrainingSe
       train(ranks, device, fabric);
     } catch (const IllegalStep& error) {
       throw IllegalStep(where + step() + error.what());
+#if SHARDSIM_CUDA
+    } catch (const cuda::OutOfMemory& error) {
+      throw ScenarioError(where + step() + error.what());
+    } catch (const cuda::GpuError& error) {
+      throw cuda::GpuError(where + step() + error.what());
+#endif
     } catch (const ScenarioError&) {
       throw;
     } catch (const std::bad_alloc&) {
@@ -274,6 +284,26 @@ SchemeResult run_on_threads(const Scenario& scenario, const TrainingSet& set, co
   return done;
 }
 
+SchemeResult run_on_cuda(const Scenario& scenario, [[maybe_unused]] const TrainingSet& set,
+                         [[maybe_unused]] const SchemeChoice& choice, [[maybe_unused]] const Progress& progress,
+                         [[maybe_unused]] std::atomic<std::uint64_t>* pulse) {
+#if SHARDSIM_CUDA
+  CudaSettings settings;
+  fill(settings, scenario, pulse);
+  settings.fabric = scenario.loopback ? CudaFabric::loopback : CudaFabric::nccl;
+  settings.stall_seconds = scenario.patience / 2;  // it knows more than whoever ends this process
+  if (const std::string refusal = cuda_refusal(settings, scenario.world); !refusal.empty())
+    throw ScenarioError(scenario.file.string() + ": backend: " + refusal);
+  CudaBackend backend(settings);
+  SchemeResult done = run_on(backend, scenario, set, choice, progress);
+  done.gpu.name = backend.gpu_name();
+  return done;
+#else
+  throw ScenarioError(scenario.file.string() +
+                      ": backend: this program was built without CUDA; build it where nvcc is, or use backend: simgrid or threads");
+#endif
+}
+
 enum Tag : char { result, illegal, scenario_error, no_memory, other };
 
 /// The run's result or its error, as bytes; in a process of its own.
@@ -283,6 +313,7 @@ std::string answer_of(const Scenario& scenario, const TrainingSet& set, const Sc
   auto tagged = [](Tag tag, const std::string& text) { return char(tag) + text; };
   try {
     SchemeResult done = scenario.backend == "simgrid" ? run_on_simgrid(scenario, set, choice, progress, pulse, messages)
+                        : scenario.backend == "cuda"  ? run_on_cuda(scenario, set, choice, progress, pulse)
                                                       : run_on_threads(scenario, set, choice, progress, pulse);
     Archive archive;
     archive(done);

@@ -29,6 +29,15 @@ std::uint64_t read_seed(const YamlNode& node) {
          quoted(text) + " is no seed; write a whole number from 0 to " + std::to_string(std::numeric_limits<std::uint64_t>::max()));
 }
 
+/// Real GPUs: who shares one, and what they cannot be told.
+void read_cuda(const Fields& root, Scenario& scenario, std::vector<std::string>& defaults) {
+  scenario.loopback = scenario.world == 1;
+  if (const YamlNode* node = root.find("fabric")) scenario.loopback = choice_of(*node, {"nccl", "loopback"}) == 1;
+  else defaults.push_back(std::string("fabric: ") + (scenario.loopback ? "loopback" : "nccl"));
+  if (scenario.numerics != Numerics::full)
+    refuse(*root.find("numerics"), "is for simulated GPUs; backend: cuda measures the whole model: write numerics: full");
+}
+
 }  // namespace
 
 const char* name_of(Fidelity fidelity) {
@@ -64,7 +73,7 @@ Scenario scenario_of(const fs::path& file, const YamlNode& tree, const Registry&
   scenario.name = name ? text_of(*name) : file.stem().string();
   scenario.schemes = read_schemes(root.need("schemes", "schemes: [dp, zero1, zero2, zero3]"), registry);
   scenario.world = int(integer_of(root.need("world", "world: 8"), 1, 1 << 20));
-  const std::vector<std::string> backends = {"simgrid", "threads"};
+  const std::vector<std::string> backends = {"simgrid", "threads", "cuda"};
   if (const YamlNode* node = root.find("backend")) scenario.backend = backends[choice_of(*node, backends)];
   if (scenario.backend == "threads" && scenario.world > 1024)
     refuse(*root.find("world"), quoted(root.find("world")->text) + " is out of range; backend: threads has at most 1024 ranks");
@@ -80,9 +89,11 @@ Scenario scenario_of(const fs::path& file, const YamlNode& tree, const Registry&
   if (const YamlNode* node = root.find("seed")) scenario.seed = read_seed(*node);
   else if (scenario.numerics != Numerics::off && (scenario.model.theta0.empty() || scenario.data.x.empty()))
     defaults.push_back("seed: 1");
-  scenario.fabric = root.value_or("fabric", Fidelity::coupled, "coupled", [](const YamlNode& node) {
-    return Fidelity(choice_of(node, {"ring", "coupled", "formula"}));
-  });
+  if (scenario.backend == "cuda") read_cuda(root, scenario, defaults);
+  else
+    scenario.fabric = root.value_or("fabric", Fidelity::coupled, "coupled", [](const YamlNode& node) {
+      return Fidelity(choice_of(node, {"ring", "coupled", "formula"}));
+    });
   scenario.latency = root.value_or("latency", Latency::platform, "platform", [](const YamlNode& node) {
     return Latency(choice_of(node, {"platform", "nccl"}));
   });

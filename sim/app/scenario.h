@@ -74,7 +74,8 @@ struct Scenario {
   std::int64_t twin_width = 0;  ///< real widths are at most this, for Numerics::twin
   int steps = 1;
   std::uint64_t seed = 1;
-  std::string backend = "simgrid";  ///< simgrid | threads
+  std::string backend = "simgrid";  ///< simgrid | threads | cuda
+  bool loopback = false;            ///< cuda: the ranks share one GPU; otherwise each has its own, and NCCL moves the numbers
   Fidelity fabric = Fidelity::coupled;
   Latency latency = Latency::platform;
   cost::CollectiveRules collectives;

@@ -51,8 +51,9 @@ void read_memory(const Fields& root, Scenario& scenario, std::vector<std::string
                        "expandable_segments", "cublas_workspace", "cublas_workspaces", "context", "communicator"},
                       unmentioned);
   if (const YamlNode* allocator = fields.find("allocator")) memory.torch = choice_of(*allocator, {"exact", "torch"}) == 1;
-  if (scenario.backend == "threads")
-    refuse(*node, "describes the memory of a simulated GPU, but backend: threads has none; drop it or use backend: simgrid");
+  if (scenario.backend != "simgrid")
+    refuse(*node, "describes the memory of a simulated GPU, but backend: " + scenario.backend +
+                      " has none; drop it or use backend: simgrid");
   memory.options = options_of(fields);
   for (const char* key : {"max_split_size_mb", "roundup_power2_divisions", "garbage_collection_threshold", "expandable_segments",
                           "cublas_workspace", "cublas_workspaces"})

@@ -1,0 +1,135 @@
+// Kernels of causal attention without stored scores: query tile by query tile, two products around a softmax that is bound by
+// memory. Scores live in scratch memory of one tile, for all heads of all sequences at once.
+#pragma once
+#include <algorithm>
+#include <cmath>
+
+#include "backends/cuda/heads.h"
+
+namespace shardsim::cuda {
+
+/// A query tile: rows [begin, begin + rows) of every head, which see the keys [0, seen).
+struct QueryTile {
+  std::int64_t begin, rows, seen;
+};
+
+/// The rows of a tile: as many as let the scores of all heads have 64 Mi numbers, at most 512, at least 16.
+inline std::int64_t tile_rows(std::int64_t heads, std::int64_t sequence) {
+  const std::int64_t fit = (std::int64_t(64) << 20) / std::max<std::int64_t>(1, heads * sequence);
+  return std::clamp<std::int64_t>(fit, 16, 512);
+}
+inline QueryTile tile_at(std::int64_t begin, std::int64_t rows, std::int64_t sequence) {
+  const std::int64_t end = std::min(begin + rows, sequence);
+  return {begin, end - begin, end};
+}
+
+/// A query's scores become its shares, in the operands' type; those of the future are 0.
+template <class On>
+void softmax_of_tile(On& on, const HeadMap& heads, const QueryTile& tile, std::int64_t batch, const Numbers& scores,
+                     const Numbers& shares, const Numbers& lse) {
+  on.rows(batch * tile.rows, [=] SHARDSIM_BOTH(typename On::Team team, std::int64_t line) {
+    const std::int64_t t = tile.begin + line % tile.rows, head = line / tile.rows;
+    const Numbers x = scores.from(line * tile.seen), y = shares.from(line * tile.seen);
+    float top = -INFINITY, total = 0;
+    for (std::int64_t j = team.lane(); j <= t; j += team.size()) top = fmaxf(top, x[j]);
+    top = team.max(top);
+    for (std::int64_t j = team.lane(); j <= t; j += team.size()) total += expf(x[j] - top);
+    total = team.sum(total);
+    const float share = 1.f / total;
+    for (std::int64_t j = team.lane(); j < tile.seen; j += team.size()) y.put(j, j <= t ? expf(x[j] - top) * share : 0.f);
+    if (team.lane() == 0) lse.put((head / heads.count * heads.sequence + t) * heads.count + head % heads.count, top + logf(total));
+  });
+}
+
+template <class On>
+void perform(On& on, const Attention& o) {
+  const std::int64_t tokens = real(o.qkv.rows), n = size(o.out);
+  if (n == 0) return;
+  const HeadMap heads(o.heads, o.qkv.cols);
+  const Dtype type = o.qkv.dtype();
+  const std::int64_t s = heads.sequence, h = heads.width, batch = tokens / s * heads.count, rows = tile_rows(batch, s);
+  const Numbers q = on.scratch(n, type), k = on.scratch(n, type), v = on.scratch(n, type), out = on.scratch(n, type);
+  const Numbers scores = on.scratch(batch * std::min(rows, s) * s, Dtype::fp32), shares = on.scratch(scores.count, type);
+  split_heads(on, heads, tokens, numbers(o.qkv), q, k, v);
+  for (std::int64_t begin = 0; begin < s; begin += rows) {
+    const QueryTile tile = tile_at(begin, rows, s);
+    Product score{q.from(begin * h), k, scores, {}, tile.rows, tile.seen, h};
+    score.tb = true, score.scale = float(1 / std::sqrt(double(h)));
+    score.batch = batch, score.a_step = s * h, score.b_step = s * h, score.out_step = tile.rows * tile.seen;
+    on.product(score);
+    softmax_of_tile(on, heads, tile, batch, scores, shares, numbers(o.lse));
+    Product mix{shares, v, out.from(begin * h), {}, tile.rows, h, tile.seen};
+    mix.batch = batch, mix.a_step = tile.rows * tile.seen, mix.b_step = s * h, mix.out_step = s * h;
+    on.product(mix);
+  }
+  merge_heads(on, heads, out, numbers(o.out), n, false);
+}
+
+/// shares = e^(scores - lse) and slopes = shares (dshares - mean) / sqrt(h): what dk, dv and dq are products of.
+template <class On>
+void slopes_of_tile(On& on, const HeadMap& heads, const QueryTile& tile, std::int64_t batch, const Numbers& scores,
+                    const Numbers& dshares, const Numbers& means, const Numbers& lse, const Numbers& shares,
+                    const Numbers& slopes) {
+  const float scale = float(1 / std::sqrt(double(heads.width)));
+  on.each(batch * tile.rows * tile.seen, [=] SHARDSIM_BOTH(std::int64_t at) {
+    const std::int64_t line = at / tile.seen, j = at % tile.seen, t = tile.begin + line % tile.rows, head = line / tile.rows;
+    const std::int64_t kept = (head / heads.count * heads.sequence + t) * heads.count + head % heads.count;
+    const float share = j <= t ? expf(scores[at] - lse[kept]) : 0.f;
+    shares.put(at, share);
+    slopes.put(at, j <= t ? share * (dshares[at] - means[head * heads.sequence + t]) * scale : 0.f);
+  });
+}
+
+template <class On>
+void perform(On& on, const AttentionBackward& o) {
+  const std::int64_t tokens = real(o.qkv.rows), n = size(o.out);
+  if (n == 0) return;
+  const HeadMap heads(o.heads, o.qkv.cols);
+  const Dtype type = o.qkv.dtype();
+  const std::int64_t s = heads.sequence, h = heads.width, batch = tokens / s * heads.count, rows = tile_rows(batch, s);
+  const Numbers q = on.scratch(n, type), k = on.scratch(n, type), v = on.scratch(n, type);
+  const Numbers out = on.scratch(n, type), dout = on.scratch(n, type), dq = on.scratch(n, type);
+  const Numbers dk = on.scratch(n, Dtype::fp32), dv = on.scratch(n, Dtype::fp32), means = on.scratch(batch * s, Dtype::fp32);
+  const Numbers scores = on.scratch(batch * std::min(rows, s) * s, Dtype::fp32), dshares = on.scratch(scores.count, Dtype::fp32);
+  const Numbers shares = on.scratch(scores.count, type), slopes = on.scratch(scores.count, type);
+  split_heads(on, heads, tokens, numbers(o.qkv), q, k, v);
+  merge_heads(on, heads, out, numbers(o.out), n, true);
+  merge_heads(on, heads, dout, numbers(o.dout), n, true);
+  for (const Numbers& sum : {dk, dv}) map(on, sum, n, [] SHARDSIM_BOTH() { return 0.f; });
+  on.rows(batch * s, [=] SHARDSIM_BOTH(typename On::Team team, std::int64_t line) {
+    float sum = 0;
+    for (std::int64_t j = line * h + team.lane(); j < (line + 1) * h; j += team.size()) sum += out[j] * dout[j];
+    sum = team.sum(sum);
+    if (team.lane() == 0) means.put(line, sum);
+  });
+  for (std::int64_t begin = 0; begin < s; begin += rows) {
+    const QueryTile tile = tile_at(begin, rows, s);
+    const std::int64_t square = tile.rows * tile.seen;
+    // Of every head: (rows x seen) = (rows x h) (seen x h)', (rows x h) = (rows x seen) (seen x h), (seen x h) += (rows x seen)'
+    // ...
+    const auto product = [&](Numbers a, Numbers b, Numbers to, std::int64_t m, std::int64_t cols, std::int64_t inner) {
+      Product made{a, b, to, {}, m, cols, inner};
+      made.batch = batch, made.a_step = made.b_step = made.out_step = s * h;
+      return made;
+    };
+    Product score = product(q.from(begin * h), k, scores, tile.rows, tile.seen, h);
+    score.tb = true, score.out_step = square, score.scale = float(1 / std::sqrt(double(h)));
+    on.product(score);
+    Product dshare = product(dout.from(begin * h), v, dshares, tile.rows, tile.seen, h);
+    dshare.tb = true, dshare.out_step = square;
+    on.product(dshare);
+    slopes_of_tile(on, heads, tile, batch, scores, dshares, means, numbers(o.lse), shares, slopes);
+    Product to_dq = product(slopes, k, dq.from(begin * h), tile.rows, h, tile.seen);
+    to_dq.a_step = square;
+    on.product(to_dq);
+    Product to_dk = product(slopes, q.from(begin * h), dk, tile.seen, h, tile.rows);
+    to_dk.ta = true, to_dk.a_step = square, to_dk.accumulate = true;
+    on.product(to_dk);
+    Product to_dv = product(shares, dout.from(begin * h), dv, tile.seen, h, tile.rows);
+    to_dv.ta = true, to_dv.a_step = square, to_dv.accumulate = true;
+    on.product(to_dv);
+  }
+  join_heads(on, heads, tokens, dq, dk, dv, numbers(o.dqkv));
+}
+
+}  // namespace shardsim::cuda

@@ -1,0 +1,37 @@
+// CudaBackend: the ranks of a run on real GPUs: N of them on one card (loopback), or each on a card of its own (NCCL).
+#pragma once
+#include <memory>
+#include <string>
+
+#include "core/backend.h"
+
+namespace shardsim {
+
+enum class CudaFabric { loopback, nccl };
+
+struct CudaSettings : BackendSettings {
+  CudaFabric fabric = CudaFabric::loopback;
+  double stall_seconds = 60;  ///< a host that has waited so long for its GPU gives up, and says for what
+};
+
+/// Why a run of `world` ranks cannot begin here, in one line; empty if it can. Begins CUDA in this process, which must not fork
+/// later.
+std::string cuda_refusal(const CudaSettings&, int world);
+
+/// The same scheme objects as on the other backends. Where one rank fails, the others stop within seconds, and the first error is
+/// thrown with its rank, verb and unit.
+class CudaBackend : public Backend {
+ public:
+  explicit CudaBackend(CudaSettings);
+  ~CudaBackend() override;
+  void run(int world, const Body&) override;
+  const Device& device(int rank) const override;
+  std::string gpu_name() const;  ///< as CUDA calls it
+
+ private:
+  struct Run;
+  CudaSettings settings_;
+  std::unique_ptr<Run> run_;
+};
+
+}  // namespace shardsim

@@ -1,0 +1,11 @@
+// The kernels of 8-bit numbers, compiled for the card.
+#include "backends/cuda/quantize.h"
+
+#include "backends/cuda/stream_executor.cuh"
+
+namespace shardsim::cuda {
+
+template void perform(StreamExecutor&, const Quantize&);
+template void perform(StreamExecutor&, const Dequantize&);
+
+}  // namespace shardsim::cuda
