@@ -5,6 +5,7 @@
 #include <cstring>
 #include <deque>
 #include <map>
+#include <span>
 #include <vector>
 
 #include "backends/cuda/attention.h"
@@ -14,12 +15,18 @@
 #include "backends/cuda/norms.h"
 #include "backends/cuda/products.h"
 #include "backends/cuda/quantize.h"
+#include "backends/cuda/ring.h"
 #include "backends/cuda/rows.h"
 #include "backends/cuda/softmaxes.h"
 #include "backends/cuda/updates.h"
 #include "core/touch.h"
 
 namespace shardsim::cuda_tests {
+
+/// Memory comes in lines, aligned as the card's is for whole words.
+struct alignas(16) Line {
+  char bytes[16];
+};
 
 class HostExecutor {
  public:
@@ -62,56 +69,75 @@ class HostExecutor {
     }
   }
   cuda::Numbers scratch(std::int64_t n, Dtype type) {
-    scratch_.emplace_back(std::size_t(n * bytes_of(type) / 16 + 1));
-    std::memset(scratch_.back().data(), 0xff, scratch_.back().size() * 16);  // NaN in every type
+    scratch_.emplace_back(std::size_t(n * bytes_of(type) / std::int64_t(sizeof(Line)) + 1));
+    std::memset(scratch_.back().data(), 0xff, scratch_.back().size() * sizeof(Line));  // NaN in every type
     return {scratch_.back().data(), type, n};
   }
   std::int64_t parallel() const { return 64; }
 
  private:
-  struct alignas(16) Line {
-    char bytes[16];
-  };
   std::deque<std::vector<Line>> scratch_;
 };
 
-/// An op on tensors of floats, as the host's arithmetic has them, carried out by the card's kernels on a copy of them at their
-/// types' own width, which are then written back.
-inline void run_kernels(const Op& op) {
+/// Copies of tensors of floats, as the host's arithmetic has them, at their types' own width, as the card has them.
+class NativeCopies {
+ public:
+  Tensor of(Tensor tensor) {
+    if (!tensor) return tensor;
+    if (!copies_.count(tensor.in)) take(*tensor.in);
+    tensor.in = &copies_.at(tensor.in).storage;
+    return tensor;
+  }
+  /// What was written comes back. What was not stays: a whole number has no NaN.
+  void write_back() const {
+    for (const auto& [to, copy] : copies_) {
+      const char* after = static_cast<const char*>(copy.storage.at);
+      const std::size_t width = std::size_t(bytes_of(to->dtype));
+      for (std::size_t i = 0; i < std::size_t(Real::of(to->count)); ++i)
+        if (std::memcmp(copy.before.data() + i * width, after + i * width, width) != 0)
+          static_cast<float*>(to->at)[i] = cuda::loaded(after, to->dtype, std::int64_t(i));
+    }
+  }
+
+ private:
   struct Copy {
     Storage storage;
-    std::vector<std::uint64_t> words, before;
+    std::vector<Line> lines;
+    std::vector<char> before;
   };
-  std::map<Storage*, Copy> copies;
-  Op own = op;
+  void take(Storage& from) {
+    Copy& copy = copies_[&from];
+    copy.storage = from;
+    const std::int64_t n = Real::of(from.count), bytes = n * bytes_of(from.dtype);
+    copy.lines.resize(std::size_t(bytes / std::int64_t(sizeof(Line)) + 1));
+    copy.storage.at = from.at ? copy.lines.data() : nullptr;
+    for (std::int64_t i = 0; i < n; ++i) cuda::store(copy.lines.data(), from.dtype, i, static_cast<const float*>(from.at)[i]);
+    const char* at = reinterpret_cast<const char*>(copy.lines.data());
+    copy.before.assign(at, at + bytes);
+  }
+  std::map<Storage*, Copy> copies_;
+};
+
+/// An op, carried out by the card's kernels.
+inline void run_kernels(Op op) {
+  NativeCopies copies;
+  HostExecutor on;
   std::visit(
       [&](auto& o) {
-        touch(o, [&](const Tensor& tensor, bool, bool) {
-          Storage* from = tensor.in;
-          if (copies.count(from)) return;
-          Copy& copy = copies[from];
-          copy.storage = *from;
-          const std::int64_t n = Real::of(from->count);
-          copy.words.resize(std::size_t(n * bytes_of(from->dtype) / 8 + 3));
-          char* aligned = reinterpret_cast<char*>((reinterpret_cast<std::uintptr_t>(copy.words.data()) + 15) / 16 * 16);
-          copy.storage.at = from->at ? aligned : nullptr;
-          for (std::int64_t i = 0; i < n; ++i) cuda::store(aligned, from->dtype, i, static_cast<const float*>(from->at)[i]);
-          copy.before = copy.words;
-        });
-        touch(o, [&](const Tensor& tensor, bool, bool) { const_cast<Tensor&>(tensor).in = &copies.at(tensor.in).storage; });
-        HostExecutor on;
+        touch(o, [&](const Tensor& tensor, bool, bool) { const_cast<Tensor&>(tensor) = copies.of(tensor); });
         cuda::perform(on, o);
       },
-      own);
-  for (auto& [to, copy] : copies) {
-    const char* after = static_cast<const char*>(copy.storage.at);
-    const char* before =
-        after - reinterpret_cast<const char*>(copy.words.data()) + reinterpret_cast<const char*>(copy.before.data());
-    const std::size_t width = std::size_t(bytes_of(to->dtype));
-    for (std::size_t i = 0; i < std::size_t(Real::of(to->count)); ++i)  // what was not written stays: a whole number has no NaN
-      if (std::memcmp(before + i * width, after + i * width, width) != 0)
-        static_cast<float*>(to->at)[i] = cuda::loaded(after, to->dtype, std::int64_t(i));
-  }
+      op);
+  copies.write_back();
+}
+
+/// A collective of all members, carried out by the card's kernels.
+inline void run_kernels(std::vector<Collective> members) {
+  NativeCopies copies;
+  HostExecutor on;
+  for (Collective& member : members) member.from = copies.of(member.from), member.to = copies.of(member.to);
+  cuda::move_in_ring_order(on, std::span<const Collective>(members), true);
+  copies.write_back();
 }
 
 }  // namespace shardsim::cuda_tests

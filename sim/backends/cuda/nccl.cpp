@@ -25,6 +25,10 @@ struct Nccl::Loaded {
   decltype(ncclAllGather)* all_gather;
   decltype(ncclReduce)* reduce;
   decltype(ncclBroadcast)* broadcast;
+  decltype(ncclSend)* send;
+  decltype(ncclRecv)* receive;
+  decltype(ncclGroupStart)* begin_group;
+  decltype(ncclGroupEnd)* end_group;
 
   std::mutex mutex;
   std::map<Key, ncclUniqueId> names;
@@ -41,6 +45,10 @@ struct Nccl::Loaded {
     library.find(all_gather, "ncclAllGather");
     library.find(reduce, "ncclReduce");
     library.find(broadcast, "ncclBroadcast");
+    library.find(send, "ncclSend");
+    library.find(receive, "ncclRecv");
+    library.find(begin_group, "ncclGroupStart");
+    library.find(end_group, "ncclGroupEnd");
   }
   void ask(ncclResult_t answer, const std::string& what) const {
     if (answer != ncclSuccess && answer != ncclInProgress) throw GpuError("NCCL: " + what + ": " + text(answer));
@@ -142,6 +150,15 @@ void NcclFabric::enqueue(const Collective& o) {
         break;
       case Verb::broadcast:
         answer = nccl.broadcast(from.at, to.at, whole, type, o.root, comm, on.handle);
+        break;
+      case Verb::all_to_all:
+        nccl.ask(nccl.begin_group(), what);
+        for (int member = 0; member < o.group.size; ++member) {
+          const Numbers received = numbers(o.received(member));
+          nccl.ask(nccl.send(from.from(std::int64_t(part) * member).at, part, type, member, comm, on.handle), what);
+          nccl.ask(nccl.receive(received.at, std::size_t(received.count), type, member, comm, on.handle), what);
+        }
+        answer = nccl.end_group();
         break;
       default:
         break;

@@ -65,6 +65,13 @@ void move_in_ring_order(On& on, std::span<const Collective> members, bool poison
   }
   for (int c = 0; c < n; ++c) {
     const Collective& owner = members[std::size_t(c)];
+    if (verb == Verb::all_to_all) {
+      for (const Collective& member : members) {
+        const Numbers sent = chunk(member, c);
+        on.copy(sent, numbers(owner.received(member.group.me)), sent.count);
+      }
+      continue;
+    }
     if (verb == Verb::all_gather) {
       const Numbers part = numbers(owner.from);
       for (const Collective& member : members) on.copy(part, chunk(member, c), part.count);
