@@ -110,6 +110,20 @@ TEST_CASE("the same run on threads has the same theta and bytes") {
     for (const char* same : {"theta_hash", "bytes_sent_per_rank_per_step", "resident_bytes"}) CHECK(a[i][same] == b[i][same]);
 }
 
+TEST_CASE("backend: cuda is one line and exit code 2 where there is no GPU, or no CUDA in the program") {
+  Shell shardsim;
+  const int code = shardsim("run s.yaml -o r --quiet --backend cuda --set fabric=loopback");
+  if (code == 0) {
+    MESSAGE("skipped: this machine has a GPU");
+    return;
+  }
+  CHECK(code == 2);
+  CHECK(shardsim.err().starts_with("s.yaml: backend: "));
+  CHECK(has(shardsim.err(), "use backend: simgrid or threads\n"));
+  CHECK(shardsim.err().find('\n') == shardsim.err().size() - 1);
+  CHECK_FALSE(fs::exists(shardsim.folder() / "r"));
+}
+
 TEST_CASE("a missed expectation is one line and exit code 1, with the results kept") {
   Shell shardsim;
   CHECK(shardsim("run s.yaml -o r --quiet --set expect.dp.parameters=1") == 1);

@@ -116,9 +116,11 @@ void CudaDevice::note(Lane which, const Storage& block, std::int64_t bytes) {
 // ---- work
 
 void CudaDevice::time_span(Span span, Stream& on, const std::function<void()>& work) {
+  span.issue_begin = now();
   const std::uint64_t begin = recorded_ ? on.date() : 0;
   work();
   on.worked();
+  span.issue_end = now();
   timed_.push_back({span, begin, recorded_ ? on.mark() : 0});
 }
 
@@ -199,7 +201,9 @@ void CudaDevice::do_synchronize(Event event) {
   const Stream& other = *lanes_[unsigned(event.lane)];
   if (event.at <= other.retired()) return;
   const cudaEvent_t until = other.event(event.at);
+  const double begin = now();
   poll([until] { return cudaEventQuery(until); });
+  recorder_.add({begin, now(), HostWait::Until::event});
 }
 
 /// Waits for all lanes. Their events, the blocks that they freed and the books are the host's again.
@@ -214,7 +218,9 @@ void CudaDevice::catch_up() {
 }
 
 void CudaDevice::do_synchronize() {
+  const double begin = now();
   catch_up();
+  recorder_.add({begin, now(), HostWait::Until::all});
   for (const Delivery& delivery : deliveries_) {
     delivery.to->resize(std::size_t(delivery.count));
     for (std::int64_t i = 0; i < delivery.count; ++i) (*delivery.to)[std::size_t(i)] = loaded(delivery.piece, delivery.type, i);

@@ -29,6 +29,7 @@ template <class On> void perform(On&, const Fill&);
 // quantize.h
 template <class On> void perform(On&, const Quantize&);
 template <class On> void perform(On&, const Dequantize&);
+template <class On> void perform(On&, const SumQuantized&);
 // rows.h
 template <class On> void perform(On&, const AddBias&);
 template <class On> void perform(On&, const SumRows&);

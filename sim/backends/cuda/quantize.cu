@@ -1,4 +1,4 @@
-// The kernels of 8-bit numbers, compiled for the card.
+// The kernels of 8- and 4-bit numbers, compiled for the card.
 #include "backends/cuda/quantize.h"
 
 #include "backends/cuda/stream_executor.cuh"
@@ -7,5 +7,6 @@ namespace shardsim::cuda {
 
 template void perform(StreamExecutor&, const Quantize&);
 template void perform(StreamExecutor&, const Dequantize&);
+template void perform(StreamExecutor&, const SumQuantized&);
 
 }  // namespace shardsim::cuda
