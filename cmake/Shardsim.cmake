@@ -73,6 +73,7 @@ function(shardsim_add_tests program)
   target_link_libraries(${program} PRIVATE shardsim_all doctest::doctest ${arg_LINKS})
   target_include_directories(${program} PRIVATE ${PROJECT_SOURCE_DIR} ${PROJECT_SOURCE_DIR}/tests)
   target_compile_definitions(${program} PRIVATE SHARDSIM_SIMGRID=$<BOOL:${SHARDSIM_SIMGRID}>
+    SHARDSIM_CUDA=$<BOOL:${SHARDSIM_CUDA}>
     SHARDSIM_SOURCE_DIR="${PROJECT_SOURCE_DIR}" SHARDSIM_PYTHON="${SHARDSIM_PYTHON}"
     SHARDSIM_PROGRAM="$<$<BOOL:${SHARDSIM_SIMGRID}>:${PROJECT_BINARY_DIR}/shardsim>")
   if(TARGET shardsim_program)

@@ -6,6 +6,7 @@
 #include <CLI/CLI.hpp>
 #include <chrono>
 #include <csignal>
+#include <exception>
 #include <cstdio>
 #include <iostream>
 #include <new>
@@ -125,9 +126,16 @@ int run(const RunOptions& options, const Registry& registry) {
   std::vector<formats::Figures> figures;
   ProgressLine progress(options.quiet);
   bool stopped = false;
+  std::exception_ptr failure;
   for (const SchemeChoice& choice : scenario.schemes) {
-    SchemeResult result =
-        run_scheme(scenario, set, choice, progress.for_scheme(choice.label, results.size() + 1, scenario.schemes.size()));
+    SchemeResult result;
+    try {
+      result = run_scheme(scenario, set, choice, progress.for_scheme(choice.label, results.size() + 1, scenario.schemes.size()));
+    } catch (...) {
+      if (scenario.backend != "cuda" || results.empty()) throw;
+      failure = std::current_exception();  // what was measured is not thrown away
+      break;
+    }
     progress.clear();
     stopped = result.interrupted || interrupted();
     if (result.steps > 0) {
@@ -152,6 +160,7 @@ int run(const RunOptions& options, const Registry& registry) {
     against = disagreements(compared, {});
   }
   if (!std::cout) throw ScenarioError("standard output: cannot be written");
+  if (failure) std::rethrow_exception(failure);
   if (stopped) {
     std::cerr << "interrupted; " << (results.empty() ? "nothing was finished" : "what was finished is in " + place.string())
               << "\n";

@@ -16,13 +16,10 @@
 #include <system_error>
 
 #include "app/archive.h"
+#include "app/on_gpus.h"
 #include "app/process.h"
 #include "app/programs.h"
-#include "app/scenario_model.h"
-#if SHARDSIM_CUDA
-#include "backends/cuda/backend.h"
 #include "backends/cuda/errors.h"
-#endif
 #include "backends/simgrid/backend.h"
 #include "backends/threads/backend.h"
 #include "core/band_scheme.h"
@@ -175,12 +172,10 @@ SchemeResult run_on(Backend& backend, const Scenario& scenario, const TrainingSe
       train(ranks, device, fabric);
     } catch (const IllegalStep& error) {
       throw IllegalStep(where + step() + error.what());
-#if SHARDSIM_CUDA
     } catch (const cuda::OutOfMemory& error) {
       throw ScenarioError(where + step() + error.what());
     } catch (const cuda::GpuError& error) {
       throw cuda::GpuError(where + step() + error.what());
-#endif
     } catch (const ScenarioError&) {
       throw;
     } catch (const std::bad_alloc&) {
@@ -284,24 +279,14 @@ SchemeResult run_on_threads(const Scenario& scenario, const TrainingSet& set, co
   return done;
 }
 
-SchemeResult run_on_cuda(const Scenario& scenario, [[maybe_unused]] const TrainingSet& set,
-                         [[maybe_unused]] const SchemeChoice& choice, [[maybe_unused]] const Progress& progress,
-                         [[maybe_unused]] std::atomic<std::uint64_t>* pulse) {
-#if SHARDSIM_CUDA
-  CudaSettings settings;
+SchemeResult run_on_cuda(const Scenario& scenario, const TrainingSet& set, const SchemeChoice& choice, const Progress& progress,
+                         std::atomic<std::uint64_t>* pulse) {
+  BackendSettings settings;
   fill(settings, scenario, pulse);
-  settings.fabric = scenario.loopback ? CudaFabric::loopback : CudaFabric::nccl;
-  settings.stall_seconds = scenario.patience / 2;  // it knows more than whoever ends this process
-  if (const std::string refusal = cuda_refusal(settings, scenario.world); !refusal.empty())
-    throw ScenarioError(scenario.file.string() + ": backend: " + refusal);
-  CudaBackend backend(settings);
-  SchemeResult done = run_on(backend, scenario, set, choice, progress);
-  done.gpu.name = backend.gpu_name();
+  const OnGpus gpus = on_gpus(scenario, settings);
+  SchemeResult done = run_on(*gpus.backend, scenario, set, choice, progress);
+  done.gpu.name = gpus.gpu;
   return done;
-#else
-  throw ScenarioError(scenario.file.string() +
-                      ": backend: this program was built without CUDA; build it where nvcc is, or use backend: simgrid or threads");
-#endif
 }
 
 enum Tag : char { result, illegal, scenario_error, no_memory, other };
@@ -338,34 +323,7 @@ std::string in_users_words(std::string text, const Scenario& scenario) {
   return text;
 }
 
-/// Parameters that the arithmetic has.
-double real_parameters(const Scenario& scenario) {
-  if (scenario.numerics == Numerics::off) return 0;
-  if (scenario.transformer) return double(parameters(real_shape(scenario)));
-  double count = 0;
-  const std::vector<std::int64_t>& widths = scenario.model.widths;
-  const std::int64_t most = scenario.numerics == Numerics::twin ? scenario.twin_width : std::numeric_limits<std::int64_t>::max();
-  for (std::size_t i = 0; i + 1 < widths.size(); ++i)
-    count += double(std::min(widths[i], most) + 1) * double(std::min(widths[i + 1], most));
-  return count;
-}
-
 }  // namespace
-
-void check_that_numbers_fit(const Scenario& scenario, const SchemeChoice& choice) {
-  const ShardSet shard = choice.make()->shard();
-  const double shards = scenario.knobs.shards > 0 ? scenario.knobs.shards : scenario.world;
-  double floats = 0;
-  for (const Band band : {Band::param, Band::grad, Band::opt})
-    floats += (band == Band::opt ? scenario.knobs.precision.opt_vectors() : 1) / (shard.has(band) ? shards : 1.0);
-  const double needed = 4 * floats * real_parameters(scenario) * scenario.world;
-  const double there = double(sysconf(_SC_PHYS_PAGES)) * double(sysconf(_SC_PAGESIZE));
-  if (needed <= there) return;
-  char text[160];
-  std::snprintf(text, sizeof text, "the numbers of %d ranks are at least %.1f GiB for %s, and this machine has %.1f GiB",
-                scenario.world, needed / 0x1p30, choice.label.c_str(), there / 0x1p30);
-  throw ScenarioError(scenario.file.string() + ": numerics: " + text + "; use numerics: off or a twin");
-}
 
 SchemeResult run_scheme(const Scenario& scenario, const TrainingSet& set, const SchemeChoice& choice, const Progress& progress) {
   check_that_numbers_fit(scenario, choice);

@@ -12,6 +12,9 @@
 #include <memory>
 #include <stdexcept>
 
+#if SHARDSIM_CUDA
+#include "backends/cuda/backend.h"
+#endif
 #include "backends/threads/backend.h"
 #if SHARDSIM_SIMGRID
 #include "backends/simgrid/backend.h"
@@ -40,12 +43,32 @@ std::unique_ptr<Backend> simulated(BackendSettings settings) {
 
 std::unique_ptr<Backend> threaded(BackendSettings settings) { return std::make_unique<ThreadsBackend>(settings); }
 
+#if SHARDSIM_CUDA
+std::unique_ptr<Backend> on_one_gpu(BackendSettings settings) {
+  CudaSettings all;
+  static_cast<BackendSettings&>(all) = settings;
+  all.fabric = CudaFabric::loopback;
+  return std::make_unique<CudaBackend>(all);
+}
+
+/// Asked in a process of its own: CUDA, once begun, does not survive a fork.
+bool has_gpu() {
+  const pid_t child = fork();
+  if (child == 0) _exit(cuda_refusal({}, 1).empty() ? 0 : 1);
+  int status = 1;
+  return child > 0 && waitpid(child, &status, 0) == child && status == 0;
+}
+#endif
+
 const Entry entries[] = {
     {"threads", false, threaded},
 #if SHARDSIM_SIMGRID
     {"simgrid, ring", true, simulated<Fidelity::ring>},
     {"simgrid, coupled", true, simulated<Fidelity::coupled>},
     {"simgrid, formula", true, simulated<Fidelity::formula>},
+#endif
+#if SHARDSIM_CUDA
+    {"cuda, loopback", true, on_one_gpu},
 #endif
 };
 
@@ -152,6 +175,12 @@ const std::vector<std::string>& backends() {
   static const std::vector<std::string> names = [] {
     std::vector<std::string> list;
     for (const Entry& entry : entries) list.push_back(entry.name);
+#if SHARDSIM_CUDA
+    if (!has_gpu()) {
+      list.pop_back();
+      std::cout << "skipped: cuda, since there is no GPU here\n";
+    }
+#endif
     return list;
   }();
   return names;

@@ -44,7 +44,7 @@ CudaBackend::~CudaBackend() = default;
 
 const Device& CudaBackend::device(int rank) const { return *run_->devices.at(std::size_t(rank)); }
 
-std::string CudaBackend::gpu_name() const {
+std::string cuda_gpu_name() {
   cudaDeviceProp facts{};
   cuda::ensure(cudaGetDeviceProperties(&facts, 0), "the GPU has no name");
   return facts.name;

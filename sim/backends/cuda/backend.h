@@ -18,6 +18,9 @@ struct CudaSettings : BackendSettings {
 /// later.
 std::string cuda_refusal(const CudaSettings&, int world);
 
+/// What CUDA calls the first GPU.
+std::string cuda_gpu_name();
+
 /// The same scheme objects as on the other backends. Where one rank fails, the others stop within seconds, and the first error is
 /// thrown with its rank, verb and unit.
 class CudaBackend : public Backend {
@@ -26,7 +29,6 @@ class CudaBackend : public Backend {
   ~CudaBackend() override;
   void run(int world, const Body&) override;
   const Device& device(int rank) const override;
-  std::string gpu_name() const;  ///< as CUDA calls it
 
  private:
   struct Run;

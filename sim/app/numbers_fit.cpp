@@ -1,0 +1,45 @@
+// Whether the numbers of a run fit into this machine's memory, before any are made.
+#include <unistd.h>
+
+#include <algorithm>
+#include <cstdio>
+#include <limits>
+
+#include "app/run.h"
+#include "app/scenario_model.h"
+#include "core/error.h"
+
+namespace shardsim {
+namespace {
+
+/// Parameters that the arithmetic has.
+double real_parameters(const Scenario& scenario) {
+  if (scenario.numerics == Numerics::off) return 0;
+  if (scenario.transformer) return double(parameters(real_shape(scenario)));
+  double count = 0;
+  const std::vector<std::int64_t>& widths = scenario.model.widths;
+  const std::int64_t most = scenario.numerics == Numerics::twin ? scenario.twin_width : std::numeric_limits<std::int64_t>::max();
+  for (std::size_t i = 0; i + 1 < widths.size(); ++i)
+    count += double(std::min(widths[i], most) + 1) * double(std::min(widths[i + 1], most));
+  return count;
+}
+
+}  // namespace
+
+void check_that_numbers_fit(const Scenario& scenario, const SchemeChoice& choice) {
+  if (scenario.backend == "cuda") return;  // they are not here
+  const ShardSet shard = choice.make()->shard();
+  const double shards = scenario.knobs.shards > 0 ? scenario.knobs.shards : scenario.world;
+  double floats = 0;
+  for (const Band band : {Band::param, Band::grad, Band::opt})
+    floats += (band == Band::opt ? scenario.knobs.precision.opt_vectors() : 1) / (shard.has(band) ? shards : 1.0);
+  const double needed = 4 * floats * real_parameters(scenario) * scenario.world;
+  const double there = double(sysconf(_SC_PHYS_PAGES)) * double(sysconf(_SC_PAGESIZE));
+  if (needed <= there) return;
+  char text[160];
+  std::snprintf(text, sizeof text, "the numbers of %d ranks are at least %.1f GiB for %s, and this machine has %.1f GiB",
+                scenario.world, needed / 0x1p30, choice.label.c_str(), there / 0x1p30);
+  throw ScenarioError(scenario.file.string() + ": numerics: " + text + "; use numerics: off or a twin");
+}
+
+}  // namespace shardsim

@@ -1,0 +1,19 @@
+// Real GPUs as a backend, where the program has CUDA in it and the machine has what the scenario asks for.
+#pragma once
+#include <memory>
+#include <string>
+
+#include "app/scenario.h"
+#include "core/backend.h"
+
+namespace shardsim {
+
+struct OnGpus {
+  std::unique_ptr<Backend> backend;
+  std::string gpu;  ///< what CUDA calls the first one
+};
+
+/// Throws ScenarioError, in one line that says what else could be done. Begins CUDA in this process, which must not fork later.
+OnGpus on_gpus(const Scenario&, const BackendSettings&);
+
+}  // namespace shardsim
