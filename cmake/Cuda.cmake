@@ -15,7 +15,8 @@ cmake_path(GET SHARDSIM_NVCC PARENT_PATH nvcc_folder)
 cmake_path(SET SHARDSIM_CUDA_ROOT NORMALIZE ${nvcc_folder}/..)
 find_library(SHARDSIM_CUDART NAMES cudart_static HINTS ${SHARDSIM_CUDA_ROOT} PATH_SUFFIXES lib64 lib targets/x86_64-linux/lib
   REQUIRED)
-find_path(SHARDSIM_CUDA_INCLUDE cuda_runtime.h HINTS ${SHARDSIM_CUDA_ROOT} PATH_SUFFIXES include targets/x86_64-linux/include REQUIRED)
+find_path(SHARDSIM_CUDA_INCLUDE cuda_runtime.h HINTS ${SHARDSIM_CUDA_ROOT} PATH_SUFFIXES include targets/x86_64-linux/include
+  REQUIRED)
 
 # shardsim_kernels(<objects> FOLDER <folder> ARCHITECTURES <number>... SOURCES <file>...)
 # Compiles .cu files for these cards, warnings as errors; <objects> is the list of their object files.

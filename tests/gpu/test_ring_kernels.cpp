@@ -3,7 +3,7 @@
 
 #include <vector>
 
-#include "cuda/host_executor.h"
+#include "gpu/host_executor.h"
 #include "numerics/buffer.h"
 #include "numerics/ring.h"
 
@@ -43,7 +43,7 @@ TEST_CASE("loopback moves the bits that the ring moves, for every collective, wo
             CAPTURE(count);
             CAPTURE(in_place);
             Workbench on_card(3), on_host(3);
-            cuda_tests::run_kernels(members_of(on_card, verb, n, count, type, in_place));
+            gpu_tests::run_kernels(members_of(on_card, verb, n, count, type, in_place));
             numerics::move_in_ring_order(members_of(on_host, verb, n, count, type, in_place));
             CHECK(on_card.bits() == on_host.bits());
           }

@@ -4,12 +4,12 @@
 #include <algorithm>
 #include <cmath>
 
-#include "cuda/host_executor.h"
+#include "gpu/host_executor.h"
 #include "numerics/every_op.h"
 
 using namespace shardsim;
 using namespace shardsim::numerics_tests;
-using cuda_tests::run_kernels;
+using gpu_tests::run_kernels;
 
 namespace {
 

@@ -21,7 +21,7 @@
 #include "backends/cuda/updates.h"
 #include "core/touch.h"
 
-namespace shardsim::cuda_tests {
+namespace shardsim::gpu_tests {
 
 /// Memory comes in lines, aligned as the card's is for whole words.
 struct alignas(16) Line {
@@ -140,4 +140,4 @@ inline void run_kernels(std::vector<Collective> members) {
   copies.write_back();
 }
 
-}  // namespace shardsim::cuda_tests
+}  // namespace shardsim::gpu_tests
