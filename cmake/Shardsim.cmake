@@ -31,6 +31,16 @@ function(shardsim_library name)
   install(TARGETS ${target} EXPORT shardsim-targets ARCHIVE DESTINATION ${CMAKE_INSTALL_LIBDIR})
 endfunction()
 
+# shardsim_static_package(<target> <library> <header>): the imported static library of a package that has no CMake file for it.
+function(shardsim_static_package target library header)
+  string(MAKE_C_IDENTIFIER ${library} name)
+  find_library(SHARDSIM_${name} NAMES ${library} REQUIRED)
+  find_path(SHARDSIM_${name}_INCLUDE ${header} REQUIRED)
+  add_library(${target} STATIC IMPORTED GLOBAL)
+  set_target_properties(${target} PROPERTIES IMPORTED_LOCATION ${SHARDSIM_${name}}
+    INTERFACE_SYSTEM_INCLUDE_DIRECTORIES ${SHARDSIM_${name}_INCLUDE})
+endfunction()
+
 # shardsim_built_in_schemes(<source>...): ends the list of schemes. Writes built_in_schemes.cpp and makes shardsim_schemes
 # of it and of the schemes' own sources.
 function(shardsim_built_in_schemes)
