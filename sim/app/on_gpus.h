@@ -13,7 +13,10 @@ struct OnGpus {
   std::string gpu;  ///< what CUDA calls the first one
 };
 
-/// Throws ScenarioError, in one line that says what else could be done. Begins CUDA in this process, which must not fork later.
+/// Throws ScenarioError, in one line that says what else could be done, where the scenario cannot be run on GPUs here. Asks in a
+/// process of its own: CUDA, once begun, does not survive a fork.
+void check_gpus(const Scenario&);
+/// Begins CUDA in this process.
 OnGpus on_gpus(const Scenario&, const BackendSettings&);
 
 }  // namespace shardsim

@@ -26,6 +26,7 @@
 #include "app/fields.h"
 #include "app/figures_command.h"
 #include "app/metrics.h"
+#include "app/on_gpus.h"
 #include "app/platform_command.h"
 #include "app/report_command.h"
 #include "app/plugins.h"
@@ -119,6 +120,7 @@ int run(const RunOptions& options, const Registry& registry) {
   if (!options.against.empty()) read_summary(options.against);  // before hours of work
 
   for (const SchemeChoice& choice : scenario.schemes) check_that_numbers_fit(scenario, choice);  // before any are made
+  if (scenario.backend == "cuda") check_gpus(scenario);
   const TrainingSet set(scenario);
   catch_interrupts();
   std::signal(SIGXFSZ, SIG_IGN);  // a file that may not grow further is an error like a full disk
