@@ -15,6 +15,14 @@ namespace shardsim::test {
 
 using Words = std::map<std::string, std::string>;
 
+/// The worlds whose bytes are counted message by message. 64 ranks take minutes under AddressSanitizer, and show it nothing that 8
+/// do not.
+#ifdef __SANITIZE_ADDRESS__
+inline const std::vector<int> counted_worlds{1, 2, 3, 8};
+#else
+inline const std::vector<int> counted_worlds{1, 2, 3, 8, 64};
+#endif
+
 /// A scheme with its options by name.
 inline SchemeChoice choice_of(const SchemeEntry& entry, const Words& words) {
   Options options(entry.options);

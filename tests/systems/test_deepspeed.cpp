@@ -184,7 +184,7 @@ TEST_CASE("when a bucket is full, compute stands still until the one before is r
 
 TEST_CASE("ranks send what DeepSpeed's rules say, to the byte, on 1 to 64 ranks, with micro-batches and any bucket") {
   const PlatformFile platform(IdealGpus{.gpus = 64});
-  for (const int world : {1, 2, 3, 8, 64})
+  for (const int world : counted_worlds)
     for (const int accumulation : {1, 2})
       for (const std::int64_t limit : {std::int64_t(500), std::int64_t(1300), std::int64_t(500'000'000)})
         for (const int number : {0, 1, 2}) {
@@ -226,7 +226,7 @@ TEST_CASE("routing slices to their owners sends as much; a parameter larger than
 
 TEST_CASE("without multi-rank all-reduces an element goes once around to its owner: each rank sends all that is not its own") {
   const PlatformFile platform(IdealGpus{.gpus = 64});
-  for (const int world : {1, 2, 3, 8, 64})
+  for (const int world : counted_worlds)
     for (const int accumulation : {1, 2})
       for (const char* limit : {"500", "500000000"})
         for (const int number : {1, 2}) {

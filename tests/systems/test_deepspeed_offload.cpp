@@ -177,7 +177,7 @@ TEST_CASE("at stage 3 masters, moments and gradients move to the host, and with 
 
 TEST_CASE("stages 1 and 2 send what they own down in fp32 and its parameters up, and sums to and fro, element by element") {
   const PlatformFile platform(IdealGpus{.gpus = 64});
-  for (const int n : {1, 2, 3, 8, 64})
+  for (const int n : counted_worlds)
     for (const int a : {1, 3})
       for (const int number : {1, 2}) {
         INFO("world " << n << ", accumulation " << a << ", stage " << number);
@@ -199,7 +199,7 @@ TEST_CASE("stages 1 and 2 send what they own down in fp32 and its parameters up,
 
 TEST_CASE("stage 3 sends each piece down, up and down again in fp32; with offload_param every gather sends up what it sends on") {
   const PlatformFile platform(IdealGpus{.gpus = 64});
-  for (const int n : {1, 2, 3, 8, 64})
+  for (const int n : counted_worlds)
     for (const int a : {1, 3}) {
       INFO("world " << n << ", accumulation " << a);
       Scenario s = thin();

@@ -189,7 +189,7 @@ TEST_CASE("stage 3 with a recomputed block trains to the same numbers, though mo
 
 TEST_CASE("what each rank sends at stage 3 is what the rules say, to the element, read from messages") {
   const PlatformFile platform(IdealGpus{.gpus = 64});
-  for (const int n : {1, 2, 3, 8, 64})
+  for (const int n : counted_worlds)
     for (const int accumulation : {1, 2})
       for (const bool tied : {true, false}) {
         if (n == 64 && (accumulation == 1 || !tied)) continue;  // many messages

@@ -131,7 +131,7 @@ TEST_CASE("a host that runs ahead gathers far ahead without limit_all_gathers, a
 }
 
 TEST_CASE("fsdp1 sends what its strategy says, to the byte, on every rank, for every world, accumulating or not") {
-  for (const int world : {1, 2, 3, 8, 64})
+  for (const int world : counted_worlds)
     for (const int micro_batches : {1, 3})
       for (const bool no_sync : {false, true})
         for (const char* name : {"FULL_SHARD", "SHARD_GRAD_OP", "NO_SHARD"}) {

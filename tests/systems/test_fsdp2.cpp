@@ -119,7 +119,7 @@ TEST_CASE("fsdp2 on a 2-D mesh gathers and scatters within a replica, and all-re
 }
 
 TEST_CASE("fsdp2 sends what its rules say, to the byte, on every rank, for every world, with and without accumulation") {
-  for (const int world : {1, 2, 3, 8, 64})
+  for (const int world : counted_worlds)
     for (const int micro_batches : {1, 3}) {
       CAPTURE(world);
       CAPTURE(micro_batches);

@@ -128,7 +128,7 @@ TEST_CASE("llm.c sends a group of 12 tensors as each layer's backward ends, and 
 }
 
 TEST_CASE("llm.c sends, message by message, 2 of its parameters per step and rank, for every world, with ZeRO-1 and without") {
-  for (const int n : {1, 2, 3, 8, 64})
+  for (const int n : counted_worlds)
     for (const int accumulation : {1, 3})
       for (const char* stage : {"0", "1"}) {
         CAPTURE(n);

@@ -96,7 +96,7 @@ TEST_CASE("the padding behind the last bucket makes the last rank hold least") {
 }
 
 TEST_CASE("Megatron sends, message by message, one reduce-scatter and one gather of the padded buffers, for every world") {
-  for (const int n : {1, 2, 3, 8, 64})
+  for (const int n : counted_worlds)
     for (const int accumulation : {1, 3})
       for (const bool busbw : {false, true}) {
         CAPTURE(n);
@@ -123,7 +123,7 @@ TEST_CASE("Megatron sends, message by message, one reduce-scatter and one gather
 }
 
 TEST_CASE("without the distributed optimizer Megatron all-reduces an unpadded buffer, message by message") {
-  for (const int n : {1, 2, 3, 8, 64})
+  for (const int n : counted_worlds)
     for (const int accumulation : {1, 3}) {
       CAPTURE(n);
       static const PlatformFile many{IdealGpus{.gpus = 64}};

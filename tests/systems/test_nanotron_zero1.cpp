@@ -49,7 +49,7 @@ TEST_CASE("nanotron's step is one all-reduce of the fp32 gradient and one gather
 }
 
 TEST_CASE("nanotron sends, message by message, what its slices say, for every world, however many micro-batches") {
-  for (const int n : {1, 2, 3, 8, 64})
+  for (const int n : counted_worlds)
     for (const int accumulation : {1, 3}) {
       CAPTURE(n);
       static const PlatformFile many{IdealGpus{.gpus = 64}};
@@ -97,7 +97,7 @@ TEST_CASE(
 }
 
 TEST_CASE("without ZeRO-1 nanotron sends what the rings of its tensors add up to, message by message") {
-  for (const int n : {1, 2, 3, 8, 64})
+  for (const int n : counted_worlds)
     for (const int accumulation : {1, 3}) {
       CAPTURE(n);
       static const PlatformFile many{IdealGpus{.gpus = 64}};

@@ -119,7 +119,7 @@ TEST_CASE("over 100 steps DDP's loss is dp's within 1e-5, and on two ranks its p
 }
 
 TEST_CASE("DDP sends, message by message, what the rings of its buckets add up to, on every rank") {
-  for (const int n : {1, 2, 3, 8, 64})
+  for (const int n : counted_worlds)
     for (const int accumulation : {1, 2}) {
       INFO("world " << n << ", accumulation " << accumulation);
       IdealGpus gpus;

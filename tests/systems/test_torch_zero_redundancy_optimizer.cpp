@@ -73,7 +73,7 @@ TEST_CASE("GPT-2 Large is broadcast in 436 tensors, or in one per owner with par
 
 TEST_CASE("each rank sends DDP's all-reduces and all parameters but those of its right neighbour, to the byte") {
   const PlatformFile platform(IdealGpus{.gpus = 64});
-  for (const int world : {1, 2, 3, 8, 64})
+  for (const int world : counted_worlds)
     for (const int accumulation : {1, 2})
       for (const char* view : {"false", "true"}) {
         INFO("world " << world << ", accumulation " << accumulation << ", parameters_as_bucket_view " << view);
