@@ -73,16 +73,17 @@ class Rows {
   void part(const std::string& name) { part_ = name; }
   void add(const std::string& figure, const char* unit, double predicted, double measured, bool is_exact = false) {
     if (!std::isfinite(predicted) && !std::isfinite(measured)) return;
+    // Sums of whole numbers over steps, divided by the steps: equal but for the last bits.
+    const bool same = predicted == measured ||
+                      (is_exact && std::abs(predicted - measured) <= 1e-9 * std::max(std::abs(predicted), std::abs(measured)));
     rows_.push_back({{"part", part_},
                      {"figure", figure},
                      {"unit", unit},
                      {"predicted", or_null(predicted)},
                      {"measured", or_null(measured)},
-                     {"error", or_null(predicted == measured ? 0
-                                       : measured == 0       ? NAN
-                                                             : predicted / measured - 1)}});
-    // Sums of whole numbers over steps, divided by the steps: equal but for the last bits.
-    const bool same = std::abs(predicted - measured) <= 1e-9 * std::max(std::abs(predicted), std::abs(measured));
+                     {"error", or_null(same            ? 0
+                                       : measured == 0 ? NAN
+                                                       : predicted / measured - 1)}});
     if (is_exact && !same) contradictions_.push_back(rows_.size() - 1);
   }
   /// Figures that each side has by name: a name that one lacks is 0 there.

@@ -8,7 +8,6 @@
 
 #include "app/comparison.h"
 #include "app/report.h"
-#include "app/whole_file.h"
 #include "core/error.h"
 
 namespace shardsim {
@@ -33,11 +32,7 @@ std::function<void()> add_compare_command(CLI::App& app) {
     for (const std::string& folder : options->folders) data.push_back(report_data(folder));
     const nlohmann::ordered_json compared = comparison({options->folders.begin(), options->folders.end()}, data);
     std::cout << (options->json ? compared.dump(2) + "\n" : comparison_text(compared));
-    if (!options->html.empty()) {
-      const std::string page = comparison_page(compared, data);
-      if (page.empty()) throw ScenarioError("compare: --html: " + std::string(no_page));
-      write_whole_file(options->html, page);
-    }
+    if (!options->html.empty()) write_comparison_page(options->html, compared, data);
     if (!std::cout.flush()) throw ScenarioError("standard output: cannot be written");
   };
 }

@@ -22,7 +22,10 @@ nlohmann::ordered_json changed_in_scenario(const std::vector<std::filesystem::pa
 /// The comparison for a terminal.
 std::string comparison_text(const nlohmann::ordered_json& comparison);
 
-/// The comparison as one HTML page, with the timeline of each run's first rank; empty in a program that was built without npm.
-std::string comparison_page(const nlohmann::ordered_json& comparison, const std::vector<nlohmann::ordered_json>& data);
+/// The comparison as one HTML page, with the timeline of each run's first rank, one above the other. Where it has a key `agreement`
+/// (app/agreement.h), its first run is a prediction of its second, and each scheme begins with that. Throws ScenarioError in a
+/// program that was built without npm, or where the file cannot be written.
+void write_comparison_page(const std::filesystem::path& file, const nlohmann::ordered_json& comparison,
+                           const std::vector<nlohmann::ordered_json>& data);
 
 }  // namespace shardsim

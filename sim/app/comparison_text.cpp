@@ -6,6 +6,8 @@
 #include "app/comparison.h"
 #include "app/report.h"
 #include "app/table.h"
+#include "app/whole_file.h"
+#include "core/error.h"
 
 namespace shardsim {
 namespace {
@@ -57,7 +59,7 @@ std::string comparison_text(const Json& comparison) {
   return text;
 }
 
-std::string comparison_page(const Json& comparison, const std::vector<Json>& data) {
+void write_comparison_page(const std::filesystem::path& file, const Json& comparison, const std::vector<Json>& data) {
   Json timelines = Json::array();  // of each run by scheme; of its first rank
   for (const Json& run : data) {
     Json of_run = Json::object();
@@ -68,7 +70,9 @@ std::string comparison_page(const Json& comparison, const std::vector<Json>& dat
     }
     timelines.push_back(std::move(of_run));
   }
-  return page_with({{"comparison", comparison}, {"timelines", timelines}});
+  const std::string page = page_with({{"comparison", comparison}, {"timelines", timelines}});
+  if (page.empty()) throw ScenarioError("--html: " + std::string(no_page));
+  write_whole_file(file, page);
 }
 
 }  // namespace shardsim

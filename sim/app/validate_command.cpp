@@ -12,7 +12,9 @@
 #include <nlohmann/json.hpp>
 
 #include "app/agreement.h"
+#include "app/comparison.h"
 #include "app/protocols.h"
+#include "app/report.h"
 #include "app/run.h"
 #include "app/validation_text.h"
 #include "core/error.h"
@@ -23,7 +25,7 @@ namespace {
 enum ExitCode { fine = 0, missed = 1, was_interrupted = 130 };
 
 struct ValidateOptions {
-  std::string table, measured, scenario, rows, max_mape, max_error, calibrate_per;
+  std::string table, measured, scenario, rows, max_mape, max_error, calibrate_per, html;
   std::vector<std::string> fit = {"gemm_efficiency"}, overrides;
   bool all = false, json = false;
 };
@@ -129,12 +131,23 @@ int validate_all(const ValidateOptions& options, const Registry& registry) {
   return misses.empty() ? fine : missed;
 }
 
+/// Both runs on one page, their timelines one above the other.
+void write_page(const ValidateOptions& options, const nlohmann::ordered_json& agreement) {
+  const std::vector<std::filesystem::path> folders = {options.table, options.measured};
+  const std::vector<nlohmann::ordered_json> data = {report_data(folders[0]), report_data(folders[1])};
+  nlohmann::ordered_json page = comparison(folders, data);
+  page["runs"][0]["letter"] = "predicted", page["runs"][1]["letter"] = "measured";
+  page["agreement"] = agreement;
+  write_comparison_page(options.html, page, data);
+}
+
 /// One run against another one of the same scenario.
 int validate_run(const ValidateOptions& options) {
   std::optional<double> max_error;
   if (!options.max_error.empty()) max_error = percentage(options.max_error, "--max-error");
   const nlohmann::ordered_json compared = agreement(options.table, options.measured);
   print(options.json ? compared.dump(2) + "\n" : agreement_text(compared));
+  if (!options.html.empty()) write_page(options, compared);
   const std::string against = disagreements(compared, max_error);
   std::cerr << against;
   return against.empty() ? fine : missed;
@@ -151,6 +164,9 @@ std::function<int(const Registry&)> add_validate_command(CLI::App& app) {
   CLI::Option* measured =
       command->add_option("MEASURED", options->measured, "The results folder of a measured run of the same scenario");
   command->add_option("--max-error", options->max_error, "Exit code 1 where the step of a run is off by more, as in 15%")
+      ->needs(measured);
+  command->add_option("--html", options->html, "Also write both runs as a page, their timelines one above the other")
+      ->type_name("FILE")
       ->needs(measured);
   CLI::Option* all = command->add_flag("--all", options->all, "All shipped tables, by their protocols, in one table")
                          ->excludes(table)

@@ -236,6 +236,8 @@ TEST_CASE("a run is compared with a measured one, at once or afterwards") {
   CHECK(has(shardsim.out(), "all_reduce"));
   CHECK(shardsim("validate sim real --max-error 0.001%") == 1);
   CHECK(has(shardsim.err(), "dp: the step's error is"));
+  CHECK(shardsim("validate sim real --html nowhere/both.html") == 2);  // a page, or one line that says why there is none
+  CHECK(is_one_line(shardsim.err()));
   CHECK(shardsim("validate sim") == 2);
   CHECK(has(shardsim.err(), "sim: is a folder; a run is compared with a second one, as in shardsim validate SIM MEASURED"));
   CHECK(shardsim("run s.yaml -o other --against nowhere") == 2);

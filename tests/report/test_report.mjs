@@ -191,6 +191,25 @@ test('a comparison of runs is a page, too', async () => {
   await close();
 });
 
+test('a prediction and what was measured are a page, their timelines one above the other', async () => {
+  const measured = path.dirname(run('measured', '--backend', 'threads', '--set', 'steps=4')), file = path.join(folder, 'validate.html');
+  execFileSync(SHARDSIM_PROGRAM, ['validate', path.dirname(small), measured, '--html', file], {stdio: 'ignore'});
+  const {page, problems, close} = await open(file, {chart: '#scheme-0 .bar'});
+  const rows = await page.$$eval('#agreement-3 tbody tr', (all) => all.map((row) => [...row.children].map((cell) => cell.textContent)));
+  const sent = rows.filter(([part]) => part === 'sent per step');
+  assert.ok(sent.length && sent.every(([, , predicted, measured, error]) => predicted === measured && error === '='), JSON.stringify(rows));
+  await page.selectOption('#timeline select', 'zero3');
+  await page.click('#timeline details summary');
+  await page.waitForSelector('#timeline details tbody tr');
+  const streams = await page.$$eval('#timeline details tbody tr td:nth-child(3)', (cells) => [...new Set(cells.map((cell) => cell.textContent))]);
+  for (const stream of ['predicted compute', 'measured compute']) assert.ok(streams.includes(stream), streams.join(', '));  // of the first 200 slices
+  await page.screenshot({path: path.join(pictures, 'validate.png'), fullPage: true});
+  assert.deepEqual(problems, []);
+  await page.evaluate(axe);
+  assert.deepEqual((await page.evaluate(() => window.axe.run())).violations.map(({id}) => id), []);
+  await close();
+});
+
 test('the page prints', async () => {
   const {page, problems, close} = await open(small, {theme: 'dark'});
   const pdf = await page.pdf({path: path.join(pictures, 'report.pdf'), format: 'A4', printBackground: false});

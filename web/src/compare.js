@@ -1,6 +1,6 @@
 // Several runs on one page: what changed in the scenario, and of every scheme each figure with the reasons for its change.
 import {element, table} from './element.js';
-import {change} from './format.js';
+import {bytes, change, seconds, significant, trimmed} from './format.js';
 import {timeBars} from './time.js';
 import {timelineSection} from './timeline_section.js';
 
@@ -11,7 +11,19 @@ function figures({scheme, rows}, runs) {
   const body = rows.map(({figure, values, changes, why}) => [figure,
     ...values.flatMap((value, i) => (i ? [value, element('span', {class: changes[i] ? 'moved' : 'same'}, changeText(changes[i]))] : [value])),
     element('div', {class: 'why'}, ...runs.map(({letter}, i) => why[i] && element('div', {}, `${runs.length > 2 ? `${letter}: ` : ''}${why[i]}`)))]);
-  return table(`${scheme}: each run beside A`, head, body);
+  return table(`${scheme}: each run beside ${runs[0].letter}`, head, body);
+}
+
+const values = {seconds, bytes, count: trimmed};
+
+/** A scheme's prediction, figure by figure beside what was measured, and what no machine may change but is not the same. */
+function agreementTable({scheme, rows, contradictions}) {
+  const said = (unit, value) => (value == null ? '–' : (values[unit] ?? significant)(value));
+  return element('div', {class: 'agreement'},
+    table(`${scheme}: predicted and measured`, ['Part', 'Figure', 'Predicted', 'Measured', 'Error'],
+      rows.map(({part, figure, unit, predicted, measured, error}) =>
+        [part, figure, said(unit, predicted), said(unit, measured), changeText(error)])),
+    contradictions.length > 0 && element('ul', {class: 'notes'}, ...contradictions.map((line) => element('li', {}, line))));
 }
 
 /** The runs' timelines of a scheme as one, whose streams are called after run and stream; null if no run has one. */
@@ -32,11 +44,13 @@ function oneAboveTheOther(scheme, runs, timelines) {
 }
 
 /** Calls section(id, title, ...parts) for each part of the page. */
-export function compareSections({comparison: {runs, changed, schemes, missing}, timelines}, section) {
+export function compareSections({comparison: {runs, changed, schemes, missing, agreement}, timelines}, section) {
   section('runs', 'The runs', table('Runs', ['Run', 'Scenario', 'Folder'], runs.map(({letter, scenario, name}) => [letter, scenario, name])));
   section('changed', 'What changed in the scenario', changed.length
     ? table('Keys that differ', ['Key', ...runs.map(({letter}) => letter)], changed.map(({key, values}) => [key, ...values.map((value) => value ?? 'says nothing')]))
     : element('p', {}, 'Nothing: the scenarios say the same.'));
+  agreement?.schemes.forEach((scheme, i) =>
+    section(`agreement-${i}`, `${scheme.scheme}: the prediction`, agreementTable(scheme)));
   schemes.forEach((scheme, i) => {
     const results = runs.flatMap(({letter, results}) => results.filter((result) => result.scheme === scheme.scheme || schemes.length === 1 && results.length === 1)
       .map((result) => ({...result, scheme: `${letter} (${result.scheme})`})));
@@ -47,5 +61,5 @@ export function compareSections({comparison: {runs, changed, schemes, missing}, 
   if (missing.length) section('missing', 'Not compared', element('p', {}, `Not in all of the runs: ${missing.join(', ')}.`));
   section('sources', 'Where the numbers come from', element('p', {}, 'Values: summary.json of each run. Reasons: seconds by verb from timeline.csv and ' +
     'collectives.csv, sent bytes by collective from collectives.csv, memory by band from resident_composition, model_state_peak_composition ' +
-    'and peak_composition in summary.json; each is the difference to run A, the largest part first. Scenario: scenario.yaml, and defaults_used in summary.json.'));
+    'and peak_composition in summary.json; each is the difference to the first run, the largest part first. Scenario: scenario.yaml, and defaults_used in summary.json.'));
 }
