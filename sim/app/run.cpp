@@ -223,13 +223,16 @@ SchemeResult run_on(Backend& backend, const Scenario& scenario, const TrainingSe
 }
 
 /// "512 ranks are simulated as 2: rank 0 for 0-3, 5-511; rank 4 for 4."
-std::string folding_words(const FoldingPlan& plan, const SchemeResult& result) {
+std::string folding_words(const FoldingPlan& plan, const SimgridBackend& backend, const SchemeResult& result) {
   if (!plan.programs) return plan.why_not.empty() ? "" : "ranks are not folded: " + plan.why_not + ".";
+  if (!backend.folds())
+    return "ranks are not folded: with jitter nodes differ in every step; ranks: folded gives each class its slowest node's.";
   constexpr std::size_t most = 4;
   std::string text = std::to_string(result.world) + " ranks are simulated as " + std::to_string(result.ranks.size()) + ":";
   for (std::size_t i = 0; i < std::min(most, result.ranks.size()); ++i)
     text += (i > 0 ? "; rank " : " rank ") + std::to_string(result.ranks[i].rank) + " for " + result.ranks[i].stands_for;
-  return text + (result.ranks.size() > most ? "; and so on (summary.json: rank_classes)." : ".");
+  if (result.ranks.size() > most) text += "; and so on (summary.json: rank_classes)";
+  return text + (backend.has_jitter() ? "; in every step a class has the jitter of its slowest node." : ".");
 }
 
 void fill(BackendSettings& settings, const Scenario& scenario, std::atomic<std::uint64_t>* pulse) {
@@ -249,14 +252,15 @@ SchemeResult run_on_simgrid(const Scenario& scenario, const TrainingSet& set, co
   settings.messages = messages, settings.tracing = scenario.simgrid_tracing;
   settings.launch_queue = scenario.launch_queue;
   const FoldingPlan plan = plan_folding(scenario, set, choice);
-  settings.programs = plan.programs;
+  settings.programs = plan.programs, settings.folds_jitter = scenario.folds == Folds::folded;
   cost::PriceNotes notes;
   if (scenario.notes_prices) settings.notes = &notes;
   SimgridBackend backend(settings);
   const auto representative = [&backend](int rank) { return backend.representative(rank); };
-  SchemeResult done = plan.programs ? run_on(backend, scenario, set, choice, progress, representative)
-                                    : run_on(backend, scenario, set, choice, progress);
-  done.folding = folding_words(plan, done);
+  SchemeResult done = run_on(backend, scenario, set, choice, progress, representative);
+  if (!backend.folds())
+    for (RankResult& rank : done.ranks) rank.stands_for.clear();
+  done.folding = folding_words(plan, backend, done);
   done.gpu = backend.gpu(0);
   done.notes = notes.all();
   for (const auto& [link, bytes] : backend.link_bytes()) done.links.push_back({link, bytes});

@@ -5,6 +5,7 @@
 #include <simgrid/plugins/load.h>
 #include <simgrid/s4u.hpp>
 
+#include <algorithm>
 #include <stdexcept>
 
 #include "backends/simgrid/fabric.h"
@@ -32,6 +33,7 @@ void SimgridBackend::run(int world, const Body& body) {
   run_ = std::make_unique<Run>();
   Run& run = *run_;
   run.platform = load_platform(settings_, world);
+  if (has_jitter() && !settings_.folds_jitter) settings_.programs = nullptr;
   run.network = std::make_unique<Network>(run.world, run.platform, settings_);
   sg::Engine::on_deadlock_cb([&run] { run.deadlocked = true; });
   run.devices.resize(std::size_t(world));
@@ -68,6 +70,10 @@ void SimgridBackend::run(int world, const Body& body) {
   if (run.deadlocked) throw std::logic_error("the simulation stopped before all ranks had finished");
 }
 
+bool SimgridBackend::folds() const { return run_->network->folding() != nullptr; }
+bool SimgridBackend::has_jitter() const {
+  return std::any_of(run_->platform.kinds.begin(), run_->platform.kinds.end(), [](const Gpu& gpu) { return gpu.jitter > 0; });
+}
 int SimgridBackend::representative(int rank) const {
   const Folding* folding = run_->network->folding();
   return folding ? folding->representative(rank) : rank;

@@ -19,8 +19,12 @@ namespace shardsim {
 
 /// What the ranks will do, as far as folding them asks (folding.h).
 struct Programs {
-  std::vector<std::uint64_t> of_rank;      ///< equal numbers: the same ops of the same sizes, and the same collectives
-  std::vector<std::vector<Group>> groups;  ///< of each rank, by their first use
+  struct Use {
+    Group group;
+    bool in_pairs = false;  ///< all-to-alls are among its collectives
+  };
+  std::vector<std::uint64_t> of_rank;    ///< equal numbers: the same ops of the same sizes, and the same collectives
+  std::vector<std::vector<Use>> groups;  ///< of each rank, by their first use
 };
 
 struct SimgridSettings : BackendSettings {
@@ -30,6 +34,7 @@ struct SimgridSettings : BackendSettings {
   std::uint64_t seed = 1;             ///< of the nodes' jitter
   memory::Settings memory;
   std::shared_ptr<const Programs> programs;  ///< ranks are folded by them; null: every rank is simulated
+  bool folds_jitter = true;                  ///< each class has its slowest node's; false: with jitter, every rank is simulated
   std::optional<bool> shares_links;          ///< sharing.h's solver; not said: for folded ranks, clusters and above 64 ranks
   int launch_queue = 1024;                   ///< entries that a host may be ahead of its streams: CUDA's launch queue
   std::filesystem::path platform;
@@ -52,6 +57,9 @@ class SimgridBackend final : public Backend {
   const Device& device(int rank) const override;
   /// The first of the ranks that are simulated as one with this one; after run.
   int representative(int rank) const;
+  /// Whether ranks were folded, and whether any GPU has jitter; after run.
+  bool folds() const;
+  bool has_jitter() const;
   const Gpu& gpu(int rank) const;
   std::vector<AllocatorEvent> allocator_history(int rank) const override;
   /// Bytes that crossed each link.

@@ -46,6 +46,12 @@ Ring& Network::ring(const Group& group) {
   return *ring;
 }
 
+void Network::add_pairs(Ring& ring) {
+  if (folding_ || !ring.pairs.empty()) return;
+  find_pairs(ring, platform_, settings_.latency);
+  add_pair_routes(ring, platform_, sharing());
+}
+
 Communicator& Network::communicator(const Group& group, Lane lane) {
   Ring& there = ring(group);
   auto& communicator = communicators_[{there.group.first, there.group.stride, there.group.size, lane}];
@@ -90,10 +96,12 @@ std::map<std::string, double> Network::link_bytes() const {
   if (folding_) return folding_->link_bytes();
   std::map<std::string, double> bytes;
   for (const auto& [key, ring] : rings_) {
-    for (std::size_t edge = 0; edge < ring->edges.size(); ++edge)
-      for (const sg::Link* link : ring->edges[edge]) bytes[link->get_name()] += ring->edge_bytes[edge];
-    for (const Pair& pair : ring->pairs)
-      for (const sg::Link* link : pair.links) bytes[link->get_name()] += pair.bytes;
+    for (int member = 0; member < ring->group.size; ++member) {
+      for (const sg::Link* link : ring->edges[std::size_t(member)])
+        bytes[link->get_name()] += ring->edge_bytes[std::size_t(member)];
+      for (int to = 0; to < ring->group.size && !ring->pairs.empty(); ++to)
+        for (const sg::Link* link : ring->pair(member, to).links) bytes[link->get_name()] += ring->pair_bytes[std::size_t(member)];
+    }
   }
   return bytes;
 }

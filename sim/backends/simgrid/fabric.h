@@ -96,7 +96,8 @@ class Network {
   Communicator& communicator(const Group&, Lane);
   World& world() { return world_; }
   Fidelity fidelity() const { return settings_.fidelity; }
-  void add_pairs(Ring& ring) { simgrid_backend::add_pairs(ring, platform_, settings_.latency, sharing()); }
+  /// What an all-to-all needs to know; once.
+  void add_pairs(Ring& ring);
   /// Our own solver, if it is in use.
   Sharing* sharing() { return sharing_ ? &*sharing_ : nullptr; }
   /// Null: every rank is simulated.

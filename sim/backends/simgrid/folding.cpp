@@ -32,7 +32,8 @@ std::uint64_t colour_of(const Gpu& gpu) {
 
 std::uint64_t colour_of(const Ring& ring) {
   std::uint64_t colour = std::uint64_t(ring.group.size);
-  for (const double x : {ring.base_latency, ring.bandwidth, ring.slowest_pass, ring.slowest_two_passes, ring.wiring.ring_bandwidth})
+  for (const double x : {ring.base_latency, ring.bandwidth, ring.slowest_pass, ring.slowest_two_passes, ring.slowest_pair,
+                         ring.wiring.ring_bandwidth, ring.wiring.pairs_bandwidth})
     colour = mixed(colour, x);
   const cost::Wiring& wiring = ring.wiring;
   for (const int x : {wiring.ranks, wiring.nodes, int(wiring.nvlink), int(wiring.nvls), int(wiring.generation)})
@@ -52,9 +53,9 @@ Ring& Folding::ring(const Group& group) { return groups_[groups_[position(group)
 Folding::Folding(const Platform& platform, const Programs& programs, Latency latency, Sharing& sharing) {
   groups_of_.resize(programs.groups.size());
   for (std::size_t rank = 0; rank < programs.groups.size(); ++rank)
-    for (const Group& group : programs.groups[rank]) {
-      if (!positions_.contains({group.first, group.stride, group.size})) add(platform, group, latency);
-      groups_of_[rank].push_back(position(group));
+    for (const Programs::Use& use : programs.groups[rank]) {
+      if (!positions_.contains({use.group.first, use.group.stride, use.group.size})) add(platform, use, latency);
+      groups_of_[rank].push_back(position(use.group));
     }
   colour(platform, programs);
   std::unordered_map<Colour, int> first_rank;
@@ -68,13 +69,26 @@ Folding::Folding(const Platform& platform, const Programs& programs, Latency lat
   share_links(sharing);
 }
 
-void Folding::add(const Platform& platform, const Group& group, Latency latency) {
-  positions_[{group.first, group.stride, group.size}] = groups_.size();
-  groups_.push_back({make_ring(platform, group, latency), {}});
-  for (const auto& [link, times] : crossings(groups_.back().ring)) {
+void Folding::add(const Platform& platform, const Programs::Use& use, Latency latency) {
+  positions_[{use.group.first, use.group.stride, use.group.size}] = groups_.size();
+  Ring& ring = groups_.emplace_back(Bound{make_ring(platform, use.group, latency)}).ring;
+  add_flow(false, crossings(ring));
+  if (use.in_pairs) find_pairs(ring, platform, latency);
+  for (std::size_t pair = 0; pair < ring.pairs.size(); ++pair) {
+    if (ring.pairs[pair].links.empty()) continue;  // a member and itself
+    Sharing::Weights weights;
+    for (const sg::Link* link : ring.pairs[pair].links) weights.push_back({link, 1});
+    add_flow(true, weights);
+  }
+}
+
+/// Of the last group.
+void Folding::add_flow(bool is_pair, const Sharing::Weights& weights) {
+  Flow& flow = flows_.emplace_back(Flow{groups_.size() - 1, is_pair, {}});
+  for (const auto& [link, times] : weights) {
     const auto [known, is_new] = link_positions_.try_emplace(link, links_.size());
     if (is_new) links_.push_back(link);
-    groups_.back().uses.push_back({known->second, times});
+    flow.uses.push_back({known->second, times});
   }
 }
 
@@ -90,17 +104,23 @@ void Folding::colour(const Platform& platform, const Programs& programs) {
   for (const Bound& bound : groups_) groups.push_back(colour_of(bound.ring));
   for (const sg::Link* link : links_) links.push_back(mixed(std::uint64_t(link->get_sharing_policy()), link->get_bandwidth()));
   rank_colours_ = ranks, group_colours_ = groups, link_colours_ = links;
+  flow_colours_.resize(flows_.size());
   for (std::size_t told_apart = 0;;) {
     std::vector<Colour> sums(groups_.size(), 0);
     for (std::size_t rank = 0; rank < ranks.size(); ++rank)
       for (std::size_t role = 0; role < groups_of_[rank].size(); ++role)
         sums[groups_of_[rank][role]] += mixed(rank_colours_[rank], std::uint64_t(role));
-    std::vector<Colour> crossed(links_.size(), 0);
-    for (std::size_t g = 0; g < groups_.size(); ++g) {
+    std::vector<Colour> crossings(groups_.size(), 0), crossed(links_.size(), 0);
+    for (std::size_t f = 0; f < flows_.size(); ++f) {
       Colour sum = 0;
-      for (const Use& use : groups_[g].uses) sum += mixed(link_colours_[use.link], use.crossings);
-      group_colours_[g] = mixed(mixed(groups[g], sums[g]), sum);
-      for (const Use& use : groups_[g].uses) crossed[use.link] += mixed(group_colours_[g], use.crossings);
+      for (const Use& use : flows_[f].uses) sum += mixed(link_colours_[use.link], use.crossings);
+      flow_colours_[f] = mixed(sum, std::uint64_t(flows_[f].is_pair));
+      crossings[flows_[f].group] += flow_colours_[f];
+    }
+    for (std::size_t g = 0; g < groups_.size(); ++g) group_colours_[g] = mixed(mixed(groups[g], sums[g]), crossings[g]);
+    for (std::size_t f = 0; f < flows_.size(); ++f) {
+      flow_colours_[f] = mixed(group_colours_[flows_[f].group], flow_colours_[f]);
+      for (const Use& use : flows_[f].uses) crossed[use.link] += mixed(flow_colours_[f], use.crossings);
     }
     for (std::size_t link = 0; link < links.size(); ++link) link_colours_[link] = mixed(links[link], crossed[link]);
     for (std::size_t rank = 0; rank < ranks.size(); ++rank) {
@@ -119,7 +139,7 @@ void Folding::seat(Bound& bound) {
   for (int member = 0; member < ring.group.size; ++member) ring.seats.push_back(first_[std::size_t(ring.group.rank(member))]);
   std::sort(ring.seats.begin(), ring.seats.end());
   ring.seats.erase(std::unique(ring.seats.begin(), ring.seats.end()), ring.seats.end());
-  ring.edge_bytes.assign(ring.seats.size(), 0);
+  ring.edge_bytes.assign(ring.seats.size(), 0), ring.pair_bytes = ring.edge_bytes;
   for (const int rank : ring.seats) {
     int found = 0;
     for (const std::size_t g : groups_of_[std::size_t(rank)]) {
@@ -138,11 +158,18 @@ void Folding::seat(Bound& bound) {
 void Folding::share_links(Sharing& sharing) {
   std::unordered_map<Colour, std::size_t> first_link;
   for (std::size_t link = 0; link < links_.size(); ++link) first_link.try_emplace(link_colours_[link], link);
-  std::map<std::size_t, Sharing::Weights> weights;  // by the group that stands for others
-  for (const Bound& bound : groups_)
-    for (const Use& use : bound.uses)
-      if (first_link.at(link_colours_[use.link]) == use.link) weights[bound.stands_in].push_back({links_[use.link], use.crossings});
-  for (const auto& [g, of_all] : weights) groups_[g].ring.route = sharing.route(of_all);
+  std::unordered_map<Colour, std::size_t> first_flow;
+  std::map<std::size_t, Sharing::Weights> weights;  // of the first flow of each colour: of all of its colour
+  for (std::size_t f = 0; f < flows_.size(); ++f) {
+    Sharing::Weights& of_all = weights[first_flow.try_emplace(flow_colours_[f], f).first->second];
+    for (const Use& use : flows_[f].uses)
+      if (first_link.at(link_colours_[use.link]) == use.link) of_all.push_back({links_[use.link], use.crossings});
+  }
+  for (const auto& [f, of_all] : weights) {
+    Ring& ring = groups_[groups_[flows_[f].group].stands_in].ring;
+    if (flows_[f].is_pair) ring.pair_routes.push_back(sharing.route(of_all));
+    else ring.route = sharing.route(of_all);
+  }
 }
 
 std::map<std::string, double> Folding::link_bytes() const {
@@ -153,6 +180,9 @@ std::map<std::string, double> Folding::link_bytes() const {
       const int seat = of_all.seat_of(first_[std::size_t(bound.ring.group.rank(member))]);
       for (const sg::Link* link : bound.ring.edges[std::size_t(member)])
         crossed[link_positions_.at(link)] += of_all.edge_bytes[std::size_t(seat)];
+      for (int to = 0; to < bound.ring.group.size && !bound.ring.pairs.empty(); ++to)
+        for (const sg::Link* link : bound.ring.pair(member, to).links)
+          crossed[link_positions_.at(link)] += of_all.pair_bytes[std::size_t(seat)];
     }
   }
   std::map<std::string, double> bytes;

@@ -107,7 +107,7 @@ Ring make_ring(const Platform& platform, const Group& group, Latency latency) {
   const int n = group.size;
   ring.edges.resize(n);
   ring.latencies.resize(n);
-  ring.edge_bytes.resize(n);
+  ring.edge_bytes.resize(n), ring.pair_bytes.resize(n);
   if (n == 1) return ring;
   Crossings crossings;
   for (int member = 0; member < n; ++member) {
@@ -145,7 +145,7 @@ Sharing::Weights crossings(const Ring& ring) {
   return weights;
 }
 
-void add_pairs(Ring& ring, const Platform& platform, Latency latency, Sharing* sharing) {
+void find_pairs(Ring& ring, const Platform& platform, Latency latency) {
   const int n = ring.group.size;
   if (n == 1 || !ring.pairs.empty()) return;
   ring.pairs.resize(std::size_t(n) * std::size_t(n));
@@ -159,25 +159,23 @@ void add_pairs(Ring& ring, const Platform& platform, Latency latency, Sharing* s
       if (latency == Latency::nccl)
         pair.latency = platform.nodes[sender] == platform.nodes[receiver] ? nccl_hop(platform, sender) : nccl_network_hop;
       ring.slowest_pair = std::max(ring.slowest_pair, pair.latency);
-      if (sharing) {
-        Sharing::Weights weights;
-        for (const sg::Link* link : pair.links) weights.push_back({link, 1});
-        ring.pair_routes.push_back(sharing->route(weights));
-      } else {
-        ring.pair_ends.emplace_back(platform.hosts[sender], platform.hosts[receiver]);
-      }
       for (const sg::Link* link : pair.links) ++crossings[link];
     }
   ring.wiring.pairs_bandwidth = (n - 1) * share_of_worst_link(crossings);
 }
 
-void Ring::count(Verb verb, int member, double sent) {
-  if (verb != Verb::all_to_all) {
-    edge_bytes[member] += sent;
-    return;
-  }
-  for (int to = 0; to < group.size; ++to)
-    if (to != member) pair(member, to).bytes += sent / (group.size - 1);
+void add_pair_routes(Ring& ring, const Platform& platform, Sharing* sharing) {
+  for (int from = 0; from < ring.group.size; ++from)
+    for (int to = 0; to < ring.group.size; ++to) {
+      if (from == to) continue;
+      if (sharing) {
+        Sharing::Weights weights;
+        for (const sg::Link* link : ring.pair(from, to).links) weights.push_back({link, 1});
+        ring.pair_routes.push_back(sharing->route(weights));
+      } else {
+        ring.pair_ends.emplace_back(platform.hosts[ring.group.rank(from)], platform.hosts[ring.group.rank(to)]);
+      }
+    }
 }
 
 }  // namespace shardsim::simgrid_backend

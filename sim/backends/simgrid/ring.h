@@ -16,7 +16,6 @@ namespace shardsim::simgrid_backend {
 struct Pair {
   std::vector<simgrid::s4u::Link*> links;
   double latency = 0;  ///< seconds
-  double bytes = 0;    ///< that have gone over it
 };
 
 /// The ring of a group: its edges' links, and the latency of its paths. Shared by the group's communicators.
@@ -31,17 +30,18 @@ struct Ring {
   using Ends = std::vector<std::pair<simgrid::s4u::Host*, simgrid::s4u::Host*>>;
   Ends transfers;                  ///< coupled: a pair of ends per part of the ring
   Sharing::Route route;            ///< or the way of a transfer that our own solver follows
-  std::vector<double> edge_bytes;  ///< what has crossed each edge; of folded ranks, that of a seat
+  std::vector<double> edge_bytes;  ///< what each seat's member has sent over its edge
+  std::vector<double> pair_bytes;  ///< and over each of its pairs
 
   // Folded: the ranks that stand for all members, in order, and the group of each. Empty: every member for itself.
   std::vector<int> seats;
   std::vector<Group> seat_groups;
 
   // From the first all-to-all on.
-  std::vector<Pair> pairs;  ///< [from n + to]
-  Ends pair_ends;           ///< of all pairs of two
-  std::vector<Sharing::Route> pair_routes;
-  double slowest_pair = 0;  ///< latency
+  std::vector<Pair> pairs;                  ///< [from n + to]
+  Ends pair_ends;                           ///< of all pairs of two
+  std::vector<Sharing::Route> pair_routes;  ///< or for our own solver; of folded ranks one for all pairs of a colour
+  double slowest_pair = 0;                  ///< latency
 
   double latency(Verb verb) const {
     return base_latency + (verb == Verb::all_to_all ? slowest_pair : verb == Verb::all_reduce ? slowest_two_passes : slowest_pass);
@@ -57,8 +57,12 @@ struct Ring {
     return seats.empty() ? Group{group.first, group.stride, group.size, seat} : seat_groups[std::size_t(seat)];
   }
   Pair& pair(int from, int to) { return pairs[std::size_t(from * group.size + to)]; }
-  /// What a member has sent of a collective.
-  void count(Verb, int member, double bytes);
+  const Pair& pair(int from, int to) const { return pairs[std::size_t(from * group.size + to)]; }
+  /// What the member of a seat has sent of a collective.
+  void count(Verb verb, int seat, double bytes) {
+    if (verb == Verb::all_to_all) pair_bytes[std::size_t(seat)] += bytes / (group.size - 1);
+    else edge_bytes[std::size_t(seat)] += bytes;
+  }
 };
 
 /// SimGrid's cost of one flow grows with the square of its links: longer rings are cut into flows of so many edges, and machines
@@ -73,7 +77,9 @@ Ring make_ring(const Platform&, const Group&, Latency);
 void add_transfer_routes(Ring&, Platform&);
 /// How often the ring crosses each of its links, each link once.
 Sharing::Weights crossings(const Ring&);
-/// Looks up the routes between all members, once; for our own solver, if there is one.
-void add_pairs(Ring&, const Platform&, Latency, Sharing*);
+/// Looks up the routes between all members, once.
+void find_pairs(Ring&, const Platform&, Latency);
+/// The transfers of all pairs: for our own solver, if there is one.
+void add_pair_routes(Ring&, const Platform&, Sharing*);
 
 }  // namespace shardsim::simgrid_backend
