@@ -1,5 +1,5 @@
-// Archive: a result as bytes, to hand it from a forked process to its parent. Both are the same program, so trivially copyable
-// structs go as they are.
+// Archive: a result as bytes, to hand it from a forked process to its parent, or from one node to another. Both are the same
+// program, so trivially copyable structs go as they are.
 #pragma once
 #include <cstring>
 #include <string>
@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "app/result.h"
+#include "app/share.h"
 #include "cost/facts.h"
 
 namespace shardsim {
@@ -69,6 +70,8 @@ class Archive {
         (*this)(r.links), (*this)(r.gpu);
     (*this)(r.interrupted), (*this)(r.notes), (*this)(r.timeline);
   }
+  void value_of(ThetaPiece& piece) { (*this)(piece.unit), (*this)(piece.begin), (*this)(piece.count), (*this)(piece.values); }
+  void value_of(Share& share) { (*this)(share.result), (*this)(share.units), (*this)(share.theta); }
 
   void raw(void* at, std::size_t size) {
     if (!reading_) return void(bytes_.append(static_cast<const char*>(at), size));

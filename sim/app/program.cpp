@@ -26,6 +26,7 @@
 #include "app/fields.h"
 #include "app/figures_command.h"
 #include "app/metrics.h"
+#include "app/node_options.h"
 #include "app/on_gpus.h"
 #include "app/platform_command.h"
 #include "app/report_command.h"
@@ -53,6 +54,7 @@ struct RunOptions {
   std::optional<std::string> ranks;
   std::vector<std::string> overrides, simgrid;
   bool quiet = false, json = false, trace_per_rank = false, gzip = false;
+  NodeOptions nodes;
 };
 
 /// A bar on stderr that is rewritten in place; nothing if stderr is not a terminal.
@@ -114,9 +116,14 @@ int run(const RunOptions& options, const Registry& registry) {
   Scenario scenario = read_scenario(options.scenario, overrides, registry);
   check_simgrid_options(options.simgrid, scenario);
   scenario.simgrid_tracing = options.simgrid;
+  const auto environment = [](const char* name) { return std::getenv(name); };
+  const std::string node = place_among_nodes(options.nodes, environment, scenario);
+  if (!node.empty() && !options.quiet) std::cerr << node << "\n";
+  const bool leads = scenario.nodes.me == 0;  // the others hand in what they have
   const std::filesystem::path place =
       options.folder.empty() ? std::filesystem::path("results") / scenario.file.stem() : std::filesystem::path(options.folder);
-  const ResultsFolder folder(place);
+  std::optional<ResultsFolder> folder;
+  if (leads) folder.emplace(place);
   if (!options.against.empty()) read_summary(options.against);  // before hours of work
 
   for (const SchemeChoice& choice : scenario.schemes) check_that_numbers_fit(scenario, choice);  // before any are made
@@ -140,11 +147,15 @@ int run(const RunOptions& options, const Registry& registry) {
     }
     progress.clear();
     stopped = result.interrupted || interrupted();
-    if (result.steps > 0) {
+    if (result.steps > 0 && leads) {
       figures.push_back(measure(scenario, result));
       results.push_back(std::move(result));
     }
     if (stopped) break;
+  }
+  if (!leads) {
+    if (!options.quiet) std::cout << "Results: node 0 writes them, at " << scenario.nodes.host << std::endl;
+    return stopped ? was_interrupted : fine;
   }
   const std::vector<std::string> notes = run_notes(scenario, results, figures);
   if (options.json) {
@@ -153,7 +164,7 @@ int run(const RunOptions& options, const Registry& registry) {
     std::cout << table_text(scenario, results, figures, notes, wants_colour());
   }
   std::cout.flush();
-  if (!results.empty()) folder.write(scenario, results, figures, notes);  // after the table: a full disk does not take that too
+  if (!results.empty()) folder->write(scenario, results, figures, notes);  // after the table: a full disk does not take that too
   if (!results.empty() && !options.json && !options.quiet) std::cout << "Results: " << place.string() << std::endl;
   std::string against;
   if (!options.against.empty() && !results.empty()) {
@@ -252,6 +263,14 @@ int run_program(int argc, const char* const* argv, const Registry& built_in) {
       ->add_option("--cfg", options.simgrid, "SimGrid's own tracing, as in --cfg=tracing:yes --cfg=tracing/filename:run.paje")
       ->type_name("ITEM:VALUE")
       ->allow_extra_args(false);
+  run_command->add_option("--nnodes", options.nodes.nnodes, "cuda: machines, one process on each, with as many ranks (GPUs) each");
+  run_command->add_option("--node-rank", options.nodes.node_rank, "cuda: which of them this is, from 0 on; 0 writes the results");
+  run_command
+      ->add_option("--rdzv-endpoint", options.nodes.rdzv_endpoint, "cuda: where they meet: the first one's name and a free port")
+      ->type_name("HOST:PORT");
+  run_command
+      ->add_option("--launcher", options.nodes.launcher, "cuda: what is not said of these three is in this one's environment")
+      ->check(CLI::IsMember({"slurm", "openmpi"}));
   run_command->add_option("--against", options.against, "Also compare with these results of a measured run")->type_name("DIR");
   run_command->add_flag("--quiet", options.quiet, "Print neither the table nor progress");
   run_command->add_flag("--json", options.json, "Print summary.json instead of the table")->excludes("--against");

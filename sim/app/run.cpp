@@ -19,12 +19,12 @@
 #include "app/on_gpus.h"
 #include "app/process.h"
 #include "app/programs.h"
+#include "app/share.h"
 #include "backends/cuda/errors.h"
 #include "backends/simgrid/backend.h"
 #include "backends/threads/backend.h"
 #include "core/band_scheme.h"
 #include "core/error.h"
-#include "numerics/theta.h"
 
 namespace shardsim {
 namespace {
@@ -117,21 +117,23 @@ void train(Ranks& ranks, Device& device, Fabric& fabric) {
   own.theta = scheme->theta();
 }
 
-RankResult books_of(const Device& device, Ranks::Own& own, double start, bool recorded, bool numerics) {
+/// Seconds as the device counts them.
+RankResult books_of(const Device& device, Ranks::Own& own, bool recorded, bool numerics) {
   RankResult result;
   for (int step = 0; step < own.steps; ++step) {
     const StepReport& report = own.reports[step];
     if (numerics && !report.loss.empty()) result.losses.push_back(report.loss[0]);
     if (numerics && !report.scaler.empty())
       result.loss_scales.push_back(report.scaler[0]), result.updates.push_back(report.scaler[2]);
-    result.step_begin.push_back(own.begin[step] - start);
-    result.step_end.push_back(own.end[step] - start);
-    result.host_step_begin.push_back(own.host_begin[step] - start);
   }
+  const auto of_steps = [&own](const std::vector<double>& times) {
+    return std::vector<double>(times.begin(), times.begin() + own.steps);
+  };
+  result.step_begin = of_steps(own.begin), result.step_end = of_steps(own.end);
+  result.host_step_begin = of_steps(own.host_begin);
   result.peak = device.ledger().peak();
   result.model_state_peak = device.ledger().model_state_peak();
   result.host_peak = device.host_ledger().peak();
-  result.peak.seconds -= start, result.model_state_peak.seconds -= start, result.host_peak.seconds -= start;
   result.resident = own.resident, result.host_resident = own.host_resident;
   result.crossed = device.crossed();
   result.allocator = device.ledger().allocator();
@@ -140,11 +142,8 @@ RankResult books_of(const Device& device, Ranks::Own& own, double start, bool re
   result.control_bytes = device.recorder().control_bytes();
   if (!recorded) return result;
   result.spans = device.recorder().spans();
-  for (Span& span : result.spans) span.begin -= start, span.end -= start, span.issue_begin -= start, span.issue_end -= start;
   result.waits = device.recorder().waits();
-  for (HostWait& wait : result.waits) wait.begin -= start, wait.end -= start;
   result.entries = device.ledger().entries();
-  for (LedgerEntry& entry : result.entries) entry.seconds -= start;
   return result;
 }
 
@@ -161,9 +160,10 @@ std::string in_ranges(const std::vector<int>& ranks) {
   return text;
 }
 
-/// `representative`: of folded ranks, the one that was simulated for each.
+}  // namespace
+
 SchemeResult run_on(Backend& backend, const Scenario& scenario, const TrainingSet& set, const SchemeChoice& choice,
-                    const Progress& progress, const std::function<int(int)>& representative = {}) {
+                    const Progress& progress, const std::function<int(int)>& representative, const Crew& crew) {
   Ranks ranks{scenario, choice, progress, set, {}, std::vector<Ranks::Own>(std::size_t(scenario.world))};
   const auto body = [&ranks](Device& device, Fabric& fabric) {
     const std::string where = "scheme '" + ranks.choice.label + "', rank " + std::to_string(device.rank()) + ", step ";
@@ -192,35 +192,35 @@ SchemeResult run_on(Backend& backend, const Scenario& scenario, const TrainingSe
     throw IllegalStep("scheme '" + choice.label + "': something came out of it that is no std::exception");
   }
   const bool numerics = scenario.numerics != Numerics::off;
-  SchemeResult result;
+  Share share;
+  const int first = crew.first, last = crew.ranks > 0 ? first + crew.ranks : scenario.world;
+  SchemeResult& result = share.result;
+  Ranks::Own& told = ranks.own[first];
   result.scheme = choice.label, result.backend = scenario.backend, result.world = scenario.world;
-  result.steps = ranks.own[0].steps, result.interrupted = result.steps < scenario.steps;
-  result.has_closed_forms = ranks.own[0].has_closed_forms;
-  result.timeline = ranks.own[0].timeline;
-  result.unit_names = ranks.own[0].unit_names;
-  result.shard = ranks.own[0].shard, result.shards = ranks.own[0].shards;
-  for (const Unit& unit : ranks.own[0].units) {
+  result.steps = told.steps, result.interrupted = result.steps < scenario.steps;
+  result.has_closed_forms = told.has_closed_forms;
+  result.timeline = told.timeline;
+  result.unit_names = told.unit_names;
+  result.shard = told.shard, result.shards = told.shards;
+  for (const Unit& unit : told.units) {
     result.unit_parameters.push_back(unit.count.charged());
     result.parameters += unit.count.charged();
     result.padding += unit.padded.charged() - unit.count.charged();
   }
+  share.units = told.units;
   Classes classes;
-  for (int rank = 0; rank < scenario.world; ++rank) classes[representative ? representative(rank) : rank].push_back(rank);
-  double start = std::numeric_limits<double>::infinity();
-  for (const auto& [rank, members] : classes) start = std::min(start, ranks.own[rank].steps > 0 ? ranks.own[rank].begin[0] : 0.0);
+  for (int rank = first; rank < last; ++rank) classes[representative ? representative(rank) : rank].push_back(rank);
   for (const auto& [rank, members] : classes) {
-    result.ranks.push_back(books_of(backend.device(rank), ranks.own[rank], start, scenario.recorded_ranks.has(rank), numerics));
+    result.ranks.push_back(books_of(backend.device(rank), ranks.own[rank], scenario.recorded_ranks.has(rank), numerics));
     result.ranks.back().rank = rank, result.ranks.back().ranks = int(members.size());
     if (representative) result.ranks.back().stands_for = in_ranges(members);
     result.ranks.back().allocator_history = backend.allocator_history(rank);
-    for (AllocatorEvent& event : result.ranks.back().allocator_history) event.seconds -= start;
   }
-  if (!numerics) return result;
-  std::vector<std::vector<ThetaPiece>> pieces;
-  for (Ranks::Own& own : ranks.own) pieces.push_back(std::move(own.theta));
-  result.theta = numerics::assembled_theta(ranks.own[0].units, pieces);
-  return result;
+  for (int rank = first; numerics && rank < last; ++rank) share.theta.push_back(std::move(ranks.own[rank].theta));
+  return whole_of(std::move(share), crew);
 }
+
+namespace {
 
 /// "512 ranks are simulated as 2: rank 0 for 0-3, 5-511; rank 4 for 4."
 std::string folding_words(const FoldingPlan& plan, const SimgridBackend& backend, const SchemeResult& result) {
@@ -287,10 +287,15 @@ SchemeResult run_on_cuda(const Scenario& scenario, const TrainingSet& set, const
                          std::atomic<std::uint64_t>* pulse) {
   BackendSettings settings;
   fill(settings, scenario, pulse);
-  const OnGpus gpus = on_gpus(scenario, settings);
-  SchemeResult done = run_on(*gpus.backend, scenario, set, choice, progress);
-  done.gpu.name = gpus.gpu;
-  return done;
+  const OnGpus gpus = on_gpus(scenario, choice, settings);
+  try {
+    SchemeResult done = run_on(*gpus.backend, scenario, set, choice, progress, {}, gpus.crew);
+    done.gpu.name = gpus.gpu;
+    return done;
+  } catch (...) {
+    if (gpus.tell) gpus.tell(std::current_exception());
+    throw;
+  }
 }
 
 enum Tag : char { result, illegal, scenario_error, no_memory, other };

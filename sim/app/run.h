@@ -4,7 +4,9 @@
 
 #include "app/result.h"
 #include "app/scenario.h"
+#include "app/share.h"
 #include "app/training_set.h"
+#include "core/backend.h"
 
 namespace shardsim {
 
@@ -19,6 +21,11 @@ void check_that_numbers_fit(const Scenario&, const SchemeChoice&);
 /// IllegalStep (named: scheme, rank, step, verb, unit) and ScenarioError (a platform that SimGrid refuses). The training set is
 /// that of the scenario; several schemes share one.
 SchemeResult run_scheme(const Scenario&, const TrainingSet&, const SchemeChoice&, const Progress& = {});
+
+/// Runs one scheme on a backend, in this process. `representative`: of folded ranks, the one that was simulated for each. `crew`:
+/// the ranks that are this process's own, where others have the rest.
+SchemeResult run_on(Backend&, const Scenario&, const TrainingSet&, const SchemeChoice&, const Progress& = {},
+                    const std::function<int(int)>& representative = {}, const Crew& crew = {});
 
 /// True once Ctrl-C was pressed; run_scheme then ends after the step at hand and says so in its result. Pressed again, it ends the
 /// program.

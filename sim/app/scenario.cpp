@@ -31,6 +31,7 @@ std::uint64_t read_seed(const YamlNode& node) {
 
 /// Real GPUs: who shares one, and what they cannot be told.
 void read_cuda(const Fields& root, Scenario& scenario, std::vector<std::string>& defaults) {
+  scenario.nodes.world = scenario.world;
   scenario.loopback = scenario.world == 1;
   if (const YamlNode* node = root.find("fabric")) scenario.loopback = choice_of(*node, {"nccl", "loopback"}) == 1;
   else defaults.push_back(std::string("fabric: ") + (scenario.loopback ? "loopback" : "nccl"));

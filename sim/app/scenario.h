@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "app/yaml_reader.h"
+#include "backends/cuda/nodes.h"
 #include "backends/simgrid/fidelity.h"
 #include "core/rank_set.h"
 #include "core/registry.h"
@@ -76,6 +77,7 @@ struct Scenario {
   std::uint64_t seed = 1;
   std::string backend = "simgrid";  ///< simgrid | threads | cuda
   bool loopback = false;            ///< cuda: the ranks share one GPU; otherwise each has its own, and NCCL moves the numbers
+  cuda::Nodes nodes;                ///< cuda: the machines, and which of them this is
   Fidelity fabric = Fidelity::coupled;
   Latency latency = Latency::platform;
   cost::CollectiveRules collectives;

@@ -30,11 +30,13 @@ void Hosts::finish() {
   fail_if_stuck();
 }
 
-void Hosts::fail(std::exception_ptr error) noexcept {
+bool Hosts::fail(std::exception_ptr error) noexcept {
   const std::lock_guard lock(mutex_);
-  if (!error_) error_ = std::move(error);
+  const bool is_first = !error_ && error;
+  if (is_first) error_ = std::move(error);
   failed_.store(true, std::memory_order_relaxed);
   changed_.notify_all();
+  return is_first;
 }
 
 /// Under the lock.

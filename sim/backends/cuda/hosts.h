@@ -26,8 +26,8 @@ class Hosts {
   void meet(Meeting&, int size, const std::function<void()>& arrive, const std::function<void()>& last);
   /// This host meets nobody any more.
   void finish();
-  /// Keeps the first error, and wakes all. Without an error it only stops the run.
-  void fail(std::exception_ptr) noexcept;
+  /// Keeps the first error, and wakes all. Without an error it only stops the run. True: this is the first.
+  bool fail(std::exception_ptr) noexcept;
   bool failed() const { return failed_.load(std::memory_order_relaxed); }
   /// To be read when all hosts have ended.
   std::exception_ptr error() const { return error_; }

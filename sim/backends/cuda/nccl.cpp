@@ -5,6 +5,7 @@
 
 #include "backends/cuda/checked.h"
 #include "backends/cuda/library.h"
+#include "backends/cuda/rendezvous.h"
 
 #if __has_include(<nccl.h>)
 #include <nccl.h>
@@ -32,8 +33,9 @@ struct Nccl::Loaded {
 
   std::mutex mutex;
   std::map<Key, ncclUniqueId> names;
+  Rendezvous* nodes;
 
-  Loaded() {
+  explicit Loaded(Rendezvous* nodes_or_null) : nodes(nodes_or_null) {
     library.find(text, "ncclGetErrorString");
     library.find(found, "ncclGetUniqueId");
     library.find(join, "ncclCommInitRankConfig");
@@ -53,12 +55,29 @@ struct Nccl::Loaded {
   void ask(ncclResult_t answer, const std::string& what) const {
     if (answer != ncclSuccess && answer != ncclInProgress) throw GpuError("NCCL: " + what + ": " + text(answer));
   }
-  /// The same for all members of a group: whoever comes first makes it.
-  ncclUniqueId name_of(const Key& key) {
-    const std::lock_guard lock(mutex);
-    const auto [at, is_new] = names.try_emplace(key);
-    if (is_new) ask(found(&at->second), "a communicator could not be founded");
-    return at->second;
+  ncclUniqueId made() const {
+    ncclUniqueId name;
+    ask(found(&name), "a communicator could not be founded");
+    return name;
+  }
+  /// The same for all members of a group: whoever comes first makes it, and with several nodes the group's first member.
+  ncclUniqueId name_of(const Key& key, int me) {
+    if (!nodes) {
+      const std::lock_guard lock(mutex);
+      const auto [at, is_new] = names.try_emplace(key);
+      if (is_new) at->second = made();
+      return at->second;
+    }
+    const auto [first, stride, size, lane] = key;
+    std::string words = "communicator";
+    for (const int number : {first, stride, size, int(lane)}) words += " " + std::to_string(number);
+    if (me == 0) {
+      const ncclUniqueId name = made();
+      nodes->put(words, std::string(name.internal, sizeof name.internal));
+    }
+    ncclUniqueId name;
+    nodes->get(words).copy(name.internal, sizeof name.internal);
+    return name;
   }
 };
 
@@ -86,7 +105,7 @@ void settle(const Nccl::Loaded& nccl, ncclComm_t comm, const std::function<void(
 
 }  // namespace
 
-Nccl::Nccl() : loaded_(std::make_unique<Loaded>()) {}
+Nccl::Nccl(Rendezvous* nodes) : loaded_(std::make_unique<Loaded>(nodes)) {}
 Nccl::~Nccl() = default;
 
 NcclFabric::NcclFabric(CudaDevice& device, IssueOrder& order, Nccl& nccl, std::function<void()> watch)
@@ -105,6 +124,8 @@ void NcclFabric::abort() noexcept {
   if (std::exchange(communicators_->aborted, true)) return;
   for (const auto& [key, comm] : communicators_->all) (void)nccl_.loaded().abort(comm);
 }
+
+const std::string& NcclFabric::last() const { return communicators_->last; }
 
 void NcclFabric::look_for_errors() {
   const Nccl::Loaded& nccl = nccl_.loaded();
@@ -125,7 +146,7 @@ void NcclFabric::enqueue(const Collective& o) {
     const Nccl::Loaded::Key key{o.group.first, o.group.stride, o.group.size, o.lane};
     const auto [at, is_new] = communicators_->all.try_emplace(key, nullptr);
     if (is_new) {
-      const ncclUniqueId name = nccl.name_of(key);
+      const ncclUniqueId name = nccl.name_of(key, o.group.me);
       ncclConfig_t config = NCCL_CONFIG_INITIALIZER;
       config.blocking = 0;
       nccl.ask(nccl.join(&at->second, o.group.size, name, o.group.me, &config), what + ", joining the communicator");
@@ -175,12 +196,15 @@ void NcclFabric::enqueue(const Collective& o) {
 namespace shardsim::cuda {
 
 struct Nccl::Loaded {};
-struct NcclFabric::Communicators {};
-Nccl::Nccl() { throw GpuError("this program was built without NCCL's header nccl.h; use fabric: loopback"); }
+struct NcclFabric::Communicators {
+  std::string last;
+};
+Nccl::Nccl(Rendezvous*) { throw GpuError("this program was built without NCCL's header nccl.h; use fabric: loopback"); }
 Nccl::~Nccl() = default;
 NcclFabric::NcclFabric(CudaDevice& device, IssueOrder& order, Nccl& nccl, std::function<void()>)
     : Fabric(device, order), device_(device), nccl_(nccl) {}
 NcclFabric::~NcclFabric() = default;
+const std::string& NcclFabric::last() const { return communicators_->last; }
 void NcclFabric::look_for_errors() {}
 void NcclFabric::abort() noexcept {}
 void NcclFabric::enqueue(const Collective&) {}

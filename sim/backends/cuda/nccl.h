@@ -11,11 +11,14 @@
 
 namespace shardsim::cuda {
 
+class Rendezvous;
+
 /// NCCL's library, and the names under which communicators of a run are founded. One for all ranks of a process.
 class Nccl {
  public:
-  /// Throws GpuError: built without NCCL's header, or its library is not found.
-  Nccl();
+  /// `nodes`: where processes agree on the names; null for one that has all ranks. Throws GpuError: built without NCCL's header, or
+  /// its library is not found.
+  explicit Nccl(Rendezvous* nodes);
   ~Nccl();
   struct Loaded;
   Loaded& loaded() { return *loaded_; }
@@ -35,6 +38,8 @@ class NcclFabric : public Fabric {
   void look_for_errors();
   /// Ends all that is under way, so that the streams become empty.
   void abort() noexcept;
+  /// The last collective that was enqueued: "all_reduce(unit 3)".
+  const std::string& last() const;
 
  protected:
   void enqueue(const Collective&) override;

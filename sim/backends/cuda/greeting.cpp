@@ -1,0 +1,184 @@
+// Greeting: node 0 looks at whoever comes until all are there; the others try until it answers.
+#include "backends/cuda/greeting.h"
+
+#include <poll.h>
+#include <sys/socket.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <chrono>
+#include <cmath>
+#include <cstring>
+#include <sstream>
+#include <thread>
+
+#include "backends/cuda/errors.h"
+
+namespace shardsim::cuda {
+namespace {
+
+/// Seconds that are left.
+class Patience {
+ public:
+  explicit Patience(double seconds) : end_(Clock::now() + std::chrono::duration<double>(seconds)), text_(text_of(seconds)) {}
+  double left() const { return std::chrono::duration<double>(end_ - Clock::now()).count(); }
+  const std::string& text() const { return text_; }
+
+ private:
+  using Clock = std::chrono::steady_clock;
+  static std::string text_of(double seconds) {
+    std::ostringstream text;
+    text << seconds << " s";
+    return text.str();
+  }
+  std::chrono::time_point<Clock, std::chrono::duration<double>> end_;
+  std::string text_;
+};
+
+/// The first that a node says, in so many bytes.
+struct Hello {
+  static constexpr char right_mark[8] = {'s', 'h', 'a', 'r', 'd', 's', 'i', 'm'};
+  char mark[8] = {};
+  std::uint32_t count = 0, node = 0, world = 0, unused = 0;
+  std::uint64_t run = 0;
+};
+
+/// 64-bit FNV-1a.
+std::uint64_t digest_of(const std::string& run) {
+  std::uint64_t hash = 0xcbf29ce484222325;
+  for (const char c : run) hash = (hash ^ std::uint8_t(c)) * 0x100000001b3;
+  return hash;
+}
+
+Hello hello_of(const Nodes& nodes, const std::string& run) {
+  Hello hello;
+  std::copy_n(Hello::right_mark, sizeof hello.mark, hello.mark);
+  hello.count = std::uint32_t(nodes.count), hello.node = std::uint32_t(nodes.me), hello.world = std::uint32_t(nodes.world);
+  hello.run = digest_of(run);
+  return hello;
+}
+
+/// Whoever has connected to node 0, and what has come of the hello.
+struct Guest {
+  Socket socket;
+  Hello hello = {};
+  std::size_t read = 0;
+  bool welcome = false;
+
+  /// Reads what there is; false: this is no node, or is none any more.
+  bool listen() {
+    char more = 0;
+    const bool whole = read == sizeof hello;  // then there is nothing more to say
+    const ssize_t n = whole ? recv(socket.descriptor(), &more, 1, MSG_DONTWAIT)
+                            : recv(socket.descriptor(), reinterpret_cast<char*>(&hello) + read, sizeof hello - read, MSG_DONTWAIT);
+    if (n < 0) return errno == EAGAIN || errno == EINTR;
+    if (n == 0 || whole) return false;
+    read += std::size_t(n);
+    return std::memcmp(hello.mark, Hello::right_mark, std::min(read, sizeof hello.mark)) == 0;
+  }
+};
+
+/// Why a node cannot take part; empty if it can.
+std::string refusal_of(const Hello& here, const Hello& guest, const std::vector<Guest>& guests) {
+  if (guest.count != here.count)
+    return "node 0 was told of " + std::to_string(here.count) + " nodes, and this one of " + std::to_string(guest.count) +
+           "; give all the same --nnodes";
+  if (guest.run != here.run || guest.world != here.world)
+    return "node 0 there runs another scenario, or another build of the program; give all nodes the same files and options";
+  const bool is_there = std::any_of(guests.begin(), guests.end(),
+                                    [&](const Guest& other) { return other.welcome && other.hello.node == guest.node; });
+  if (guest.node == 0 || guest.node >= here.count || is_there)
+    return "there is a node " + std::to_string(guest.node) + " already; give each another --node-rank";
+  return {};
+}
+
+std::string missing_text(const Nodes& nodes, const std::vector<Guest>& guests, const Patience& patience,
+                         const std::string& turned) {
+  std::string missing;
+  for (int node = 1; node < nodes.count; ++node)
+    if (std::none_of(guests.begin(), guests.end(), [&](const Guest& g) { return g.welcome && int(g.hello.node) == node; }))
+      missing += (missing.empty() ? "" : ", ") + nodes.name_of(node);
+  return missing + " did not come to " + nodes.endpoint() + " within " + patience.text() +
+         (turned.empty() ? "; start the same there, and see that it can reach this address" : "; who came was told: " + turned);
+}
+
+}  // namespace
+
+std::vector<Socket> guests_of(const Nodes& nodes, const std::string& run, double seconds, Socket door) {
+  const Patience patience(seconds);
+  const Hello here = hello_of(nodes, run);
+  if (!door) door = Socket::bound_to(nodes.port);
+  door.listen();
+  std::vector<Guest> guests;
+  std::string turned_away;
+  const auto welcomed = [&] { return std::count_if(guests.begin(), guests.end(), [](const Guest& g) { return g.welcome; }); };
+  while (welcomed() < nodes.count - 1) {
+    const double left = patience.left();
+    if (left <= 0) {
+      const std::string text = missing_text(nodes, guests, patience, turned_away);
+      for (Guest& guest : guests)
+        if (guest.welcome) guest.socket.send({refused, "", text});
+      throw ScenarioError("rendezvous: " + text);
+    }
+    std::vector<pollfd> ready{{door.descriptor(), POLLIN, 0}};
+    for (const Guest& guest : guests) ready.push_back({guest.socket.descriptor(), POLLIN, 0});
+    if (poll(ready.data(), ready.size(), int(std::ceil(1000 * std::min(left, 1.0)))) < 0 && errno != EINTR)
+      throw ScenarioError("rendezvous: cannot wait for nodes: " + std::string(std::strerror(errno)));
+    std::vector<Guest> staying;
+    for (std::size_t i = 0; i < guests.size(); ++i) {
+      Guest& guest = guests[i];
+      if (ready[i + 1].revents != 0 && !guest.listen()) continue;
+      if (!guest.welcome && guest.read == sizeof guest.hello) {
+        const std::string refusal = refusal_of(here, guest.hello, guests);
+        guest.welcome = refusal.empty();
+        if (!guest.welcome) {
+          guest.socket.send({refused, "", refusal});
+          turned_away = refusal;
+          continue;
+        }
+      }
+      staying.push_back(std::move(guest));
+    }
+    guests = std::move(staying);
+    constexpr std::size_t most = 1024;  // silent strangers need not be kept for ever
+    if (ready[0].revents != 0)
+      if (Socket made = door.accept(); made && guests.size() < most) guests.push_back({std::move(made)});
+  }
+  std::vector<Socket> sockets(std::size_t(nodes.count - 1));
+  for (Guest& guest : guests)
+    if (guest.welcome) sockets[guest.hello.node - 1] = std::move(guest.socket);
+  for (Socket& socket : sockets) socket.send({welcome, "", ""});
+  return sockets;
+}
+
+Socket host_of(const Nodes& nodes, const std::string& run, double seconds) {
+  const Patience patience(seconds);
+  const Hello here = hello_of(nodes, run);
+  const std::string where = "rendezvous: node 0 at " + nodes.endpoint();
+  for (std::string why = "no answer";;) {
+    if (patience.left() <= 0)
+      throw ScenarioError(where + " did not let all begin within " + patience.text() + " (" + why +
+                          "); start it there, and see that this machine can reach it");
+    Socket made = Socket::connected_to(nodes.host, nodes.port, patience.left(), why);
+    if (made) {
+      made.send(&here, sizeof here);
+      made.wait_at_most(std::max(1e-3, patience.left()));
+      Frame answer;
+      bool answered = false;
+      try {
+        answered = made.receive(answer);
+      } catch (const GpuError& error) {
+        throw ScenarioError(where + ": " + error.what() + "; choose another port");
+      }
+      if (answered && answer.kind == refused) throw ScenarioError(where + ": " + answer.value);
+      if (answered && answer.kind == welcome) {
+        made.wait_at_most(0);
+        return made;
+      }
+      why = "it hung up, or not all are there";
+    }
+    std::this_thread::sleep_for(std::chrono::milliseconds(50));
+  }
+}
+
+}  // namespace shardsim::cuda
