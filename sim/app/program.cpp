@@ -141,8 +141,9 @@ int run(const RunOptions& options, const Registry& registry) {
     try {
       result = run_scheme(scenario, set, choice, progress.for_scheme(choice.label, results.size() + 1, scenario.schemes.size()));
     } catch (...) {
-      if (scenario.backend != "cuda" || results.empty()) throw;
-      failure = std::current_exception();  // what was measured is not thrown away
+      stopped = interrupted() && scenario.nodes.count > 1;  // nodes do not end the step at hand
+      if (!stopped && (scenario.backend != "cuda" || results.empty())) throw;
+      if (!stopped) failure = std::current_exception();  // what was measured is not thrown away
       break;
     }
     progress.clear();
@@ -154,7 +155,8 @@ int run(const RunOptions& options, const Registry& registry) {
     if (stopped) break;
   }
   if (!leads) {
-    if (!options.quiet) std::cout << "Results: node 0 writes them, at " << scenario.nodes.host << std::endl;
+    if (stopped) std::cerr << "interrupted; node 0 keeps what was finished\n";
+    else if (!options.quiet) std::cout << "Results: node 0 writes them, on " << scenario.nodes.host << std::endl;
     return stopped ? was_interrupted : fine;
   }
   const std::vector<std::string> notes = run_notes(scenario, results, figures);

@@ -101,6 +101,7 @@ void train(Ranks& ranks, Device& device, Fabric& fabric) {
   own.shards = scheme->mesh().shards.size;
   if (dynamic_cast<const BandScheme*>(scheme.get())) own.unit_names = names_of(*model, own.units);
   for (int step = 0; step < scenario.steps && ranks.stop.begins(step); ++step) {
+    if (interrupted() && scenario.nodes.count > 1) throw cuda::GpuError("interrupted");  // the other nodes may be steps ahead
     if (scenario.tells_timeline && device.rank() == 0 && step + 1 == scenario.steps) rank.timeline = &own.timeline;
     own.host_begin[step] = device.now();
     device.stamp(Lane::compute, own.begin[step]);

@@ -1,7 +1,9 @@
 // Meetings of loopback's hosts: nobody leaves early, and whoever waits in vain is told.
 #include <doctest/doctest.h>
 
-#include <stdexcept>
+#include <atomic>
+#include <exception>
+#include <string>
 #include <thread>
 #include <vector>
 
@@ -13,28 +15,15 @@ using namespace shardsim::cuda;
 
 namespace {
 
-/// Runs body(rank) on a thread each, as the backend does, and gives the message of the first error.
+/// Runs body(rank) on a thread each, and gives the message of the first error.
 template <class F>
-std::string error_of(Hosts& hosts, int world, F body) {
-  std::vector<std::thread> threads;
-  for (int rank = 0; rank < world; ++rank)
-    threads.emplace_back([&, rank] {
-      try {
-        body(rank);
-        hosts.finish();
-      } catch (const Stopped&) {
-        hosts.fail({});
-      } catch (...) {
-        hosts.fail(std::current_exception());
-      }
-    });
-  for (std::thread& thread : threads) thread.join();
+std::string error_of(Hosts& hosts, F body) {
   try {
-    if (hosts.error()) std::rethrow_exception(hosts.error());
+    hosts.run(0, nullptr, body, [](int) {});
+    return "";
   } catch (const std::exception& error) {
     return error.what();
   }
-  return hosts.failed() ? "failed without an error" : "";
 }
 
 }  // namespace
@@ -46,7 +35,7 @@ TEST_CASE("a meeting is held when all are there, by the last to come, and nobody
   std::vector<int> here(world, 0);
   int held = 0;
   bool all_seen = true;
-  const std::string error = error_of(hosts, world, [&](int rank) {
+  const std::string error = error_of(hosts, [&](int rank) {
     for (int round = 1; round <= rounds; ++round) {
       hosts.meet(
           meeting, world, [&] { here[std::size_t(rank)] = round; },
@@ -64,7 +53,7 @@ TEST_CASE("a meeting is held when all are there, by the last to come, and nobody
 TEST_CASE("hosts that meet in different orders are told that none can go on") {
   Hosts hosts(2);
   Meeting a, b;
-  const std::string error = error_of(hosts, 2, [&](int rank) {
+  const std::string error = error_of(hosts, [&](int rank) {
     hosts.meet(
         rank == 0 ? a : b, 2, [] {}, [] {});
     hosts.meet(
@@ -76,7 +65,7 @@ TEST_CASE("hosts that meet in different orders are told that none can go on") {
 TEST_CASE("a host that waits for one that has ended is told so") {
   Hosts hosts(3);
   Meeting meeting;
-  const std::string error = error_of(hosts, 3, [&](int rank) {
+  const std::string error = error_of(hosts, [&](int rank) {
     if (rank != 2)
       hosts.meet(
           meeting, 3, [] {}, [] {});
@@ -89,7 +78,7 @@ TEST_CASE("when one host fails the others are woken, and its error is the run's"
     CAPTURE(in_the_meeting);
     Hosts hosts(3);
     Meeting meeting;
-    const std::string error = error_of(hosts, 3, [&](int rank) {
+    const std::string error = error_of(hosts, [&](int rank) {
       const auto fails = [] { throw GpuError("rank 2, backward(unit 5), alloc: no room"); };
       if (rank == 2 && !in_the_meeting) fails();
       hosts.meet(
@@ -99,5 +88,25 @@ TEST_CASE("when one host fails the others are woken, and its error is the run's"
           });
     });
     CHECK(error == "rank 2, backward(unit 5), alloc: no room");
+  }
+}
+
+TEST_CASE("whatever comes of a rank, its end is told, and the others' too") {
+  for (const bool fails : {false, true}) {
+    Hosts hosts(3);
+    std::atomic<int> ended = 0;
+    const std::function<void(int)> body = [&](int rank) {
+      if (fails && rank == 5) throw IllegalStep("rank 5, step 2: no");
+      while (fails && !hosts.failed()) std::this_thread::yield();
+      if (fails) throw Stopped();
+    };
+    try {
+      hosts.run(4, nullptr, body, [&](int rank) { ended += rank; });
+      CHECK_FALSE(fails);
+    } catch (const IllegalStep& error) {
+      CHECK(fails);
+      CHECK(std::string(error.what()) == "rank 5, step 2: no");
+    }
+    CHECK(ended == 4 + 5 + 6);
   }
 }

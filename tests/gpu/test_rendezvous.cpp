@@ -169,34 +169,40 @@ TEST_CASE("when a rank fails on one node, or the node is killed, the ranks of al
     const std::vector<std::string> found = on_nodes(3, [&](Seat& seat) {
       const auto nodes = seat.meet();
       Hosts hosts(2);
-      nodes->when_failed([&](const std::exception_ptr& error) { hosts.fail(error); });
-      nodes->barrier();
-      const auto fail = [&](const std::exception_ptr& error) {
-        if (hosts.fail(error)) nodes->fail(error);
+      const std::function<void(int)> body = [&](int rank) {
+        if (rank == 3 && killed) std::raise(SIGKILL);
+        if (rank == 3) throw GpuError("rank 3, all_gather(unit 1): no");
+        while (!hosts.failed()) std::this_thread::yield();  // as a host does that waits for its GPU
+        throw Stopped();
       };
-      std::vector<std::thread> ranks;
-      for (int rank = 2 * seat.nodes.me; rank < 2 * seat.nodes.me + 2; ++rank)
-        ranks.emplace_back([&, rank] {
-          try {
-            if (rank == 3 && killed) std::raise(SIGKILL);
-            if (rank == 3) throw GpuError("rank 3, all_gather(unit 1): no");
-            while (!hosts.failed()) std::this_thread::yield();  // as a host does that waits for its GPU
-            throw Stopped();
-          } catch (const Stopped&) {
-            hosts.fail({});
-          } catch (...) {
-            fail(std::current_exception());
-          }
-        });
-      for (std::thread& rank : ranks) rank.join();
-      nodes->when_failed({});
-      return error_of([&] { std::rethrow_exception(hosts.error()); });
+      nodes->barrier();
+      return error_of([&] { hosts.run(2 * seat.nodes.me, nodes.get(), body, [](int) {}); });
     });
     const std::string others = killed ? gone(1) : "node 1: rank 3, all_gather(unit 1): no";
     CHECK(found[0] == others);
     CHECK(found[1] == (killed ? "killed" : "rank 3, all_gather(unit 1): no"));
     CHECK(found[2] == others);
   }
+}
+
+TEST_CASE("what NCCL makes of a node that is gone does not hide which one it was") {
+  const std::vector<std::string> found = on_nodes(2, [&](Seat& seat) {
+    const auto nodes = seat.meet();
+    nodes->barrier();
+    if (seat.nodes.me == 1) {
+      nodes->get("has failed");  // node 0's rank is at its error before this node is gone
+      std::raise(SIGKILL);
+    }
+    Hosts hosts(2);
+    const std::function<void(int)> body = [&](int rank) {
+      if (rank == 1) throw Stopped();
+      nodes->put("has failed", "");
+      throw GpuError("NCCL: all_reduce(unit 1): remote process exited or there was a network error");
+    };
+    return error_of([&] { hosts.run(0, nodes.get(), body, [](int) {}); });
+  });
+  CHECK(found[0] == Nodes{2, 0, 4}.name_of(1) + " is gone: its process ended, or its network did");
+  CHECK(found[1] == "killed");
 }
 
 TEST_CASE("who comes before node 0 listens tries again") {

@@ -3,7 +3,6 @@
 
 #include <cuda_runtime.h>
 
-#include <thread>
 #include <vector>
 
 #include "backends/cuda/checked.h"
@@ -17,14 +16,13 @@ namespace shardsim {
 using cuda::CudaDevice;
 
 struct CudaBackend::Run {
-  Run(int first_rank, int ranks) : first(first_rank), hosts(ranks), devices(std::size_t(ranks)), last(std::size_t(ranks)) {}
+  Run(int first_rank, int ranks) : first(first_rank), hosts(ranks), devices(std::size_t(ranks)) {}
   int first;
   cuda::Hosts hosts;
   IssueOrder order;
   std::unique_ptr<cuda::Nccl> nccl;
   cuda::LoopbackGroups groups;
   std::vector<std::unique_ptr<CudaDevice>> devices;  // before the groups: their events
-  std::vector<std::string> last;                     // collective of each rank, where the run failed
 };
 
 std::string cuda_refusal(const CudaSettings& settings, int ranks) {
@@ -61,73 +59,54 @@ void CudaBackend::run(int world, const Body& body) {
   run_ = std::make_unique<Run>(first, ranks);
   const bool by_nccl = settings_.fabric == CudaFabric::nccl;
   if (by_nccl) run_->nccl = std::make_unique<cuda::Nccl>(nodes);
-  const auto look_away = [](cuda::Rendezvous* from) { from->when_failed({}); };
-  std::unique_ptr<cuda::Rendezvous, decltype(look_away)> watched(nodes, look_away);
-  if (nodes) {
-    nodes->when_failed([this](const std::exception_ptr& error) { run_->hosts.fail(error); });
-    nodes->barrier();  // the clocks of all nodes begin here, but for one message's latency
-  }
+  if (nodes) nodes->barrier();  // the clocks of all nodes begin here, but for one message's latency
   const cuda::Instant start = std::chrono::steady_clock::now();
 
-  const auto live = [&](int rank) {
-    cuda::Hosts& hosts = run_->hosts;
-    cuda::NcclFabric* nccl = nullptr;
-    const auto stop_if_failed = [&hosts] {
-      if (hosts.failed()) throw cuda::Stopped();
-    };
-    const std::function<void()> watch = [&] {
-      stop_if_failed();
-      if (nccl) nccl->look_for_errors();
-    };
-    const auto fail = [&](const std::exception_ptr& error) {
-      if (hosts.fail(error) && nodes) nodes->fail(error);
-    };
+  cuda::Hosts& hosts = run_->hosts;
+  const auto stop_if_failed = [&hosts] {
+    if (hosts.failed()) throw cuda::Stopped();
+  };
+  struct Own {
     std::unique_ptr<Fabric> fabric;
-    try {
-      const int gpu = by_nccl ? rank - first : 0;
-      auto& device = run_->devices[std::size_t(rank - first)] = std::make_unique<CudaDevice>(rank, gpu, settings_, start, watch);
-      device->give_up_after(settings_.stall_seconds);
-      if (by_nccl) {
-        auto made = std::make_unique<cuda::NcclFabric>(*device, run_->order, *run_->nccl, stop_if_failed);
-        nccl = made.get();
-        fabric = std::move(made);
-      } else {
-        fabric = std::make_unique<cuda::LoopbackFabric>(*device, run_->order, run_->groups, hosts);
-      }
-      body(*device, *fabric);
-      fabric->finish();
-      device->synchronize();
-      hosts.finish();
-    } catch (const cuda::Stopped&) {
-      hosts.fail({});
-    } catch (const cuda::GpuError&) {
-      constexpr double seconds = 2;  // which node is gone, if one is, says more than what NCCL makes of it
-      if (nodes) nodes->await_failure(seconds);
-      fail(std::current_exception());
-    } catch (...) {
-      fail(std::current_exception());
+    cuda::NcclFabric* nccl = nullptr;
+  };
+  std::vector<Own> of_ranks(run_->devices.size());
+
+  const auto live = [&](int rank) {
+    Own& own = of_ranks[std::size_t(rank - first)];
+    const std::function<void()> watch = [&own, stop_if_failed] {
+      stop_if_failed();
+      if (own.nccl) own.nccl->look_for_errors();
+    };
+    const int gpu = by_nccl ? rank - first : 0;
+    auto& device = run_->devices[std::size_t(rank - first)] = std::make_unique<CudaDevice>(rank, gpu, settings_, start, watch);
+    device->give_up_after(settings_.stall_seconds);
+    if (by_nccl) {
+      auto made = std::make_unique<cuda::NcclFabric>(*device, run_->order, *run_->nccl, stop_if_failed);
+      own.nccl = made.get();
+      own.fabric = std::move(made);
+    } else {
+      own.fabric = std::make_unique<cuda::LoopbackFabric>(*device, run_->order, run_->groups, hosts);
     }
-    if (nccl && hosts.failed()) {
-      run_->last[std::size_t(rank - first)] = nccl->last();
-      nccl->abort();
+    body(*device, *own.fabric);
+    own.fabric->finish();
+    device->synchronize();
+  };
+  std::string last = "none";  // collective of the first rank here
+  const auto ended = [&](int rank) {
+    Own& own = of_ranks[std::size_t(rank - first)];
+    if (own.nccl && hosts.failed()) {
+      if (rank == first) last = own.nccl->last();
+      own.nccl->abort();
     }
     if (auto& device = run_->devices[std::size_t(rank - first)]) device->end();
+    own = {};
   };
-  std::vector<std::thread> threads;
   try {
-    for (int rank = first; rank < first + ranks; ++rank) threads.emplace_back(live, rank);
-  } catch (...) {  // no more threads to be had
-    run_->hosts.fail(std::current_exception());
-  }
-  for (std::thread& thread : threads) thread.join();
-  watched.reset();
-  try {
-    if (run_->hosts.error()) std::rethrow_exception(run_->hosts.error());
+    hosts.run(first, nodes, live, ended);
   } catch (const cuda::NodeGone& error) {
-    throw cuda::NodeGone(std::string(error.what()) + "; rank " + std::to_string(first) + "'s last collective was " +
-                         (run_->last[0].empty() ? "none" : run_->last[0]));
+    throw cuda::NodeGone(std::string(error.what()) + "; rank " + std::to_string(first) + "'s last collective was " + last);
   }
-  if (run_->hosts.failed()) throw cuda::GpuError("the run was stopped");
 }
 
 }  // namespace shardsim

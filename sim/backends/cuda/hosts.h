@@ -9,6 +9,8 @@
 
 namespace shardsim::cuda {
 
+class Rendezvous;
+
 /// A place where a group's hosts meet again and again.
 struct Meeting {
   int present = 0;
@@ -19,7 +21,12 @@ struct Meeting {
 /// have to issue the collectives of all lanes in one order. Where none can go on, that is an IllegalStep and no hang.
 class Hosts {
  public:
-  explicit Hosts(int world) : world_(world) {}
+  explicit Hosts(int ranks) : ranks_(ranks) {}
+
+  /// body(rank) on a thread for each of the ranks from `first` on, and then ended(rank), whatever came of it. Throws the first
+  /// error. `nodes` (null: there are no others) is told of it, and tells of the other nodes' errors: these stop the ranks here,
+  /// too.
+  void run(int first, Rendezvous* nodes, const std::function<void(int)>& body, const std::function<void(int)>& ended);
 
   /// Blocks until `size` hosts are here: `arrive` is each one's own part, `last` that of the last to come; one host at a time.
   /// Throws Stopped when the run has failed.
@@ -29,12 +36,10 @@ class Hosts {
   /// Keeps the first error, and wakes all. Without an error it only stops the run. True: this is the first.
   bool fail(std::exception_ptr) noexcept;
   bool failed() const { return failed_.load(std::memory_order_relaxed); }
-  /// To be read when all hosts have ended.
-  std::exception_ptr error() const { return error_; }
 
  private:
   void fail_if_stuck();
-  int world_, waiting_ = 0, finished_ = 0;
+  int ranks_, waiting_ = 0, finished_ = 0;
   std::mutex mutex_;
   std::condition_variable changed_;
   std::atomic<bool> failed_ = false;

@@ -232,7 +232,7 @@ void Rendezvous::say_to_all(const Frame& frame, int except) {
 
 template <class Done>
 void Rendezvous::wait(std::unique_lock<std::mutex>& lock, Done done) {
-  changed_.wait(lock, [&] { return done() || error_ || (!left_.empty() && !going_); });
+  changed_.wait(lock, [&] { return done() || error_ || (!left_.empty() && !going_ && !failing_); });
   if (done()) return;
   if (error_) std::rethrow_exception(error_);
   throw GpuError(nodes_.name_of(*left_.begin()) + " has left before the others");
