@@ -1,14 +1,10 @@
 // Run: a scheme's ranks, each with its model, its data and its books, on the backend that the scenario names.
 #include "app/run.h"
 
-#include <unistd.h>
-
 #include <algorithm>
 #include <atomic>
 #include <cmath>
 #include <cstdio>
-#include <csignal>
-#include <ctime>
 #include <limits>
 #include <map>
 #include <mutex>
@@ -29,17 +25,13 @@
 namespace shardsim {
 namespace {
 
-// A signal handler has nowhere else to write.
-volatile std::sig_atomic_t interrupt_seen = 0;
-volatile double interrupted_at = 0;
-
 /// All ranks stop after the same step.
 class StopAt {
  public:
   bool begins(int step) {
     const std::lock_guard lock(mutex_);
     if (step < stop_) latest_ = std::max(latest_, step);
-    if (interrupt_seen && stop_ == std::numeric_limits<int>::max()) stop_ = latest_ + 1;
+    if (interrupted() && stop_ == std::numeric_limits<int>::max()) stop_ = latest_ + 1;
     return step < stop_;
   }
 
@@ -376,23 +368,5 @@ SchemeResult run_scheme(const Scenario& scenario, const TrainingSet& set, const 
   archive(done);
   return done;
 }
-
-void catch_interrupts(bool ends_on_second) {
-  struct sigaction action {};
-  action.sa_handler = [](int) { interrupt_seen = 1; };
-  if (ends_on_second)
-    action.sa_handler = [](int) {
-      // One press may arrive twice, from the terminal and from a parent that passes it on: half a second tells two presses apart.
-      timespec now{};
-      clock_gettime(CLOCK_MONOTONIC, &now);
-      const double seconds = double(now.tv_sec) + 1e-9 * double(now.tv_nsec);
-      if (interrupt_seen && seconds - interrupted_at > 0.5) _exit(130);
-      if (!interrupt_seen) interrupted_at = seconds;
-      interrupt_seen = 1;
-    };
-  sigaction(SIGINT, &action, nullptr);
-}
-
-bool interrupted() { return interrupt_seen != 0; }
 
 }  // namespace shardsim

@@ -41,7 +41,7 @@ class Shared {
   std::atomic<int>* counter_;
 };
 
-/// A node with two ranks per node, and the door at which node 0 will listen.
+/// A node of two ranks, and the door at which node 0 will listen.
 struct Seat {
   cuda::Nodes nodes;
   cuda::Socket door;  ///< node 0's
@@ -52,7 +52,7 @@ struct Seat {
 
 /// Calls the body once per node, each in a process of its own: what it returns, "error: " and what it throws, or "killed".
 inline std::vector<std::string> on_nodes(int count, const std::function<std::string(Seat&)>& body) {
-  Seat seat{{count, 0, 2 * count, "localhost", 0}, cuda::Socket::bound_to(0)};
+  Seat seat{{count, 0, 2 * count, "127.0.0.1", 0}, cuda::Socket::bound_to(0)};
   seat.nodes.port = seat.door.port();
   struct Process {
     pid_t id;

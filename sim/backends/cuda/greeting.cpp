@@ -84,7 +84,7 @@ std::string refusal_of(const Hello& here, const Hello& guest, const std::vector<
     return "node 0 was told of " + std::to_string(here.count) + " nodes, and this one of " + std::to_string(guest.count) +
            "; give all the same --nnodes";
   if (guest.run != here.run || guest.world != here.world)
-    return "node 0 there runs another scenario, or another build of the program; give all nodes the same files and options";
+    return "node 0 there runs another scenario, or another version of the program; give all nodes the same files and options";
   const bool is_there = std::any_of(guests.begin(), guests.end(),
                                     [&](const Guest& other) { return other.welcome && other.hello.node == guest.node; });
   if (guest.node == 0 || guest.node >= here.count || is_there)
