@@ -235,21 +235,35 @@ TEST_CASE("when nobody comes, or nobody answers, patience ends with one line") {
     seat.nodes.count = 3, seat.nodes.world = 3;
     return error_of([&] { seat.meet("a run", 0.05); });
   });
-  CHECK(has(found[0], "rendezvous: node 1 (rank 1), node 2 (rank 2) did not come to 127.0.0.1:"));
-  CHECK(has(found[0], " within 0.05 s; start the same there"));
+  CHECK(has(found[0], "node 1 (rank 1), node 2 (rank 2) did not come within 0.05 s; start the same there"));
+  CHECK(has(found[0], "rendezvous at 127.0.0.1:"));
 
   const Socket nobody_listens = Socket::bound_to(0);
   const std::string port = std::to_string(nobody_listens.port());
   CHECK(error_of([&] {
           Rendezvous({2, 1, 2, "127.0.0.1", nobody_listens.port()}, "a run", 0.05);
-        }) ==
-        "rendezvous: node 0 at 127.0.0.1:" + port +
-            " did not let all begin within 0.05 s (Connection refused); start it there, and see that this machine can reach it");
+        }) == "rendezvous at 127.0.0.1:" + port +
+                  ": node 0 did not let all begin within 0.05 s (Connection refused); start it there, and see that this machine "
+                  "can reach it");
   Socket taken = Socket::bound_to(0);
   taken.listen();
   CHECK(error_of([&] {
           Rendezvous({2, 0, 2, "127.0.0.1", taken.port()}, "a run", 0.05);
         }) == "port " + std::to_string(taken.port()) + " cannot be had: Address already in use; choose another one");
+}
+
+TEST_CASE("a node that has come and is gone before all are there ends the meeting at once") {
+  Shared listening;
+  const std::vector<std::string> found = on_nodes(2, [&](Seat& seat) {
+    seat.nodes.count = 3, seat.nodes.world = 6;  // node 2 never comes
+    if (seat.nodes.me == 1) listening.await(1);
+    if (seat.nodes.me == 1) return error_of([&] { seat.meet("a run", 0.05); });
+    seat.door.listen();
+    ++*listening;
+    return error_of([&] { seat.meet(); });
+  });
+  CHECK(has(found[0], ": node 1 (ranks 2-3) came, and is gone"));
+  CHECK(has(found[1], ": node 0 did not let all begin within 0.05 s (it hung up, or not all are there); "));
 }
 
 TEST_CASE("strangers at the door are turned away, and do not keep the nodes from meeting") {
@@ -295,8 +309,7 @@ TEST_CASE("two different runs do not meet: who is wrong is told, and the right n
     return error.substr(error.find(": ", error.find("127.0.0.1")) + 2);
   });
   CHECK(found[0] == "met");
-  CHECK(found[1] ==
-        "node 0 there runs another scenario, or another version of the program; give all nodes the same files and options");
+  CHECK(found[1] == "node 0 runs another scenario, or another version of the program; give all nodes the same files and options");
   CHECK(found[2] == "node 0 was told of 2 nodes, and this one of 3; give all the same --nnodes");
   CHECK(found[3] == "there is a node 2 already; give each another --node-rank");
   CHECK(found[4] == "met");

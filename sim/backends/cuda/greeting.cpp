@@ -63,7 +63,7 @@ struct Guest {
   Socket socket;
   Hello hello = {};
   std::size_t read = 0;
-  bool welcome = false;
+  bool welcome = false, leaves = false;
 
   /// Reads what there is; false: this is no node, or is none any more.
   bool listen() {
@@ -78,13 +78,15 @@ struct Guest {
   }
 };
 
+std::string prefix_of(const Nodes& nodes) { return "rendezvous at " + nodes.endpoint() + ": "; }
+
 /// Why a node cannot take part; empty if it can.
 std::string refusal_of(const Hello& here, const Hello& guest, const std::vector<Guest>& guests) {
   if (guest.count != here.count)
     return "node 0 was told of " + std::to_string(here.count) + " nodes, and this one of " + std::to_string(guest.count) +
            "; give all the same --nnodes";
   if (guest.run != here.run || guest.world != here.world)
-    return "node 0 there runs another scenario, or another version of the program; give all nodes the same files and options";
+    return "node 0 runs another scenario, or another version of the program; give all nodes the same files and options";
   const bool is_there = std::any_of(guests.begin(), guests.end(),
                                     [&](const Guest& other) { return other.welcome && other.hello.node == guest.node; });
   if (guest.node == 0 || guest.node >= here.count || is_there)
@@ -98,8 +100,15 @@ std::string missing_text(const Nodes& nodes, const std::vector<Guest>& guests, c
   for (int node = 1; node < nodes.count; ++node)
     if (std::none_of(guests.begin(), guests.end(), [&](const Guest& g) { return g.welcome && int(g.hello.node) == node; }))
       missing += (missing.empty() ? "" : ", ") + nodes.name_of(node);
-  return missing + " did not come to " + nodes.endpoint() + " within " + patience.text() +
+  return missing + " did not come within " + patience.text() +
          (turned.empty() ? "; start the same there, and see that it can reach this address" : "; who came was told: " + turned);
+}
+
+/// Tells all who have come why they will not begin.
+[[noreturn]] void send_away(std::vector<Guest>& guests, const Nodes& nodes, const std::string& why) {
+  for (Guest& guest : guests)
+    if (guest.welcome) guest.socket.send({refused, "", why});
+  throw ScenarioError(prefix_of(nodes) + why);
 }
 
 }  // namespace
@@ -114,32 +123,26 @@ std::vector<Socket> guests_of(const Nodes& nodes, const std::string& run, double
   const auto welcomed = [&] { return std::count_if(guests.begin(), guests.end(), [](const Guest& g) { return g.welcome; }); };
   while (welcomed() < nodes.count - 1) {
     const double left = patience.left();
-    if (left <= 0) {
-      const std::string text = missing_text(nodes, guests, patience, turned_away);
-      for (Guest& guest : guests)
-        if (guest.welcome) guest.socket.send({refused, "", text});
-      throw ScenarioError("rendezvous: " + text);
-    }
+    if (left <= 0) send_away(guests, nodes, missing_text(nodes, guests, patience, turned_away));
     std::vector<pollfd> ready{{door.descriptor(), POLLIN, 0}};
     for (const Guest& guest : guests) ready.push_back({guest.socket.descriptor(), POLLIN, 0});
     if (poll(ready.data(), ready.size(), int(std::ceil(1000 * std::min(left, 1.0)))) < 0 && errno != EINTR)
-      throw ScenarioError("rendezvous: cannot wait for nodes: " + std::string(std::strerror(errno)));
-    std::vector<Guest> staying;
+      throw ScenarioError(prefix_of(nodes) + "cannot wait for nodes: " + std::string(std::strerror(errno)));
     for (std::size_t i = 0; i < guests.size(); ++i) {
       Guest& guest = guests[i];
-      if (ready[i + 1].revents != 0 && !guest.listen()) continue;
-      if (!guest.welcome && guest.read == sizeof guest.hello) {
+      if (ready[i + 1].revents != 0 && !guest.listen()) {
+        if (guest.welcome) send_away(guests, nodes, nodes.name_of(int(guest.hello.node)) + " came, and is gone");
+        guest.leaves = true;
+      } else if (!guest.welcome && guest.read == sizeof guest.hello) {
         const std::string refusal = refusal_of(here, guest.hello, guests);
         guest.welcome = refusal.empty();
-        if (!guest.welcome) {
-          guest.socket.send({refused, "", refusal});
-          turned_away = refusal;
-          continue;
-        }
+        guest.leaves = !guest.welcome;
+        if (!guest.leaves) continue;
+        guest.socket.send({refused, "", refusal});
+        turned_away = refusal;
       }
-      staying.push_back(std::move(guest));
     }
-    guests = std::move(staying);
+    std::erase_if(guests, [](const Guest& guest) { return guest.leaves; });
     constexpr std::size_t most = 1024;  // silent strangers need not be kept for ever
     if (ready[0].revents != 0)
       if (Socket made = door.accept(); made && guests.size() < most) guests.push_back({std::move(made)});
@@ -154,10 +157,9 @@ std::vector<Socket> guests_of(const Nodes& nodes, const std::string& run, double
 Socket host_of(const Nodes& nodes, const std::string& run, double seconds) {
   const Patience patience(seconds);
   const Hello here = hello_of(nodes, run);
-  const std::string where = "rendezvous: node 0 at " + nodes.endpoint();
   for (std::string why = "no answer";;) {
     if (patience.left() <= 0)
-      throw ScenarioError(where + " did not let all begin within " + patience.text() + " (" + why +
+      throw ScenarioError(prefix_of(nodes) + "node 0 did not let all begin within " + patience.text() + " (" + why +
                           "); start it there, and see that this machine can reach it");
     Socket made = Socket::connected_to(nodes.host, nodes.port, patience.left(), why);
     if (made) {
@@ -168,9 +170,9 @@ Socket host_of(const Nodes& nodes, const std::string& run, double seconds) {
       try {
         answered = made.receive(answer);
       } catch (const GpuError& error) {
-        throw ScenarioError(where + ": " + error.what() + "; choose another port");
+        throw ScenarioError(prefix_of(nodes) + error.what() + "; choose another port");
       }
-      if (answered && answer.kind == refused) throw ScenarioError(where + ": " + answer.value);
+      if (answered && answer.kind == refused) throw ScenarioError(prefix_of(nodes) + answer.value);
       if (answered && answer.kind == welcome) {
         made.wait_at_most(0);
         return made;
