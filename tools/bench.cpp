@@ -12,9 +12,10 @@
 #include <string>
 
 #include "backends/simgrid/backend.h"
+#include "bench_scale.h"
 #include "block_arithmetic.h"
 #include "core/registry.h"
-#include "cost/price.h"
+#include "counting.h"
 #include "measuring.h"
 #include "models/mlp.h"
 #include "numerics/host.h"
@@ -25,16 +26,19 @@ namespace {
 
 // ---- what is measured
 
-constexpr double bandwidth = 50e9, latency = 1e-6;  // of each rank's link, each way
+struct Link {  // of each rank, each way
+  double bandwidth = 50e9, latency = 1e-6;
+};
 
-std::filesystem::path ideal_platform(int ranks) {
+std::filesystem::path ideal_platform(int ranks, Link link) {
   const std::string name = "shardsim-bench-" + std::to_string(getpid()) + ".xml";
   const std::filesystem::path file = std::filesystem::temp_directory_path() / name;
   std::ofstream(file) << R"(<?xml version="1.0"?>
 <!DOCTYPE platform SYSTEM "https://simgrid.org/simgrid.dtd">
 <platform version="4.1">
   <cluster id="ideal" prefix="gpu" suffix="" radical="0-)"
-                      << ranks - 1 << R"(" speed="1Gf" bw="50GBps" lat="0.5us" sharing_policy="SPLITDUPLEX">
+                      << ranks - 1 << R"(" speed="1Gf" bw=")" << link.bandwidth / 1e9 << R"(GBps" lat=")" << link.latency / 2e-6
+                      << R"(us" sharing_policy="SPLITDUPLEX">
     <prop id="gpu" value="ideal"/>
     <prop id="memory" value="80GB"/>
     <prop id="memory_bandwidth" value="3TBps"/>
@@ -45,43 +49,6 @@ std::filesystem::path ideal_platform(int ranks) {
 )";
   return file;
 }
-
-/// A device without a backend that counts what is asked of it: the exact number of stream operations of a scheme's step.
-class CountingDevice final : public Device {
- public:
-  CountingDevice() : Device(0, false) {}
-  double now() const override { return 0; }
-  long operations = 0;
-  double flops = 0;
-
- private:
-  Storage* do_alloc(Lane, Band, Dim count, Dtype type, std::int64_t, Place) override {
-    ++operations;
-    Storage& storage = storages_.emplace_back();
-    storage.count = count;
-    storage.dtype = type;
-    return &storage;
-  }
-  void do_free(Lane, Storage*) override { ++operations; }
-  void do_launch(Lane, const Op& op) override { ++operations, flops += cost::flops(op); }
-  Event do_record(Lane lane) override { return {lane, 1}; }
-  void do_wait(Lane, Event) override { ++operations; }
-  void do_synchronize() override {}
-  void do_synchronize(Event) override {}
-  void do_upload(Lane, Tensor, HostView) override { ++operations; }
-  void do_download(Lane, Tensor, std::vector<float>& to) override { ++operations, to.assign(1, 0.f); }
-  void do_stamp(Lane, double&) override { ++operations; }
-  std::deque<Storage> storages_;
-};
-
-class CountingFabric final : public Fabric {
- public:
-  CountingFabric(CountingDevice& device, IssueOrder& order) : Fabric(device, order), device_(device) {}
-
- private:
-  void enqueue(const Collective&) override { ++device_.operations; }
-  CountingDevice& device_;
-};
 
 struct Training {
   int layers = 36, width = 1024, rows = 8;
@@ -126,13 +93,13 @@ Work work_of_a_step(const Training& training, int world) {
 }
 
 /// Simulated seconds until the last rank is done.
-double simulate(Fidelity fidelity, int world, bool numerics, const std::function<void(Device&, Fabric&)>& body) {
+double simulate(Fidelity fidelity, int world, bool numerics, const std::function<void(Device&, Fabric&)>& body, Link link = {}) {
   SimgridSettings settings;
   settings.numerics = numerics;
   settings.checks_hazards = false;
   settings.recorded_ranks = 0;
   settings.fidelity = fidelity;
-  settings.platform = ideal_platform(world);
+  settings.platform = ideal_platform(world, link);
   if (numerics) numerics::fix_blocking();
   double end = 0;
   try {
@@ -152,20 +119,23 @@ double simulate(Fidelity fidelity, int world, bool numerics, const std::function
 
 // ---- the figures
 
-void all_reduce(Fidelity fidelity, int world) {
-  constexpr std::int64_t bytes = 64 << 20;
-  const Measured m = per_repetition(4, [&](int times) {
-    return simulate(fidelity, world, false, [&](Device& device, Fabric& fabric) {
-      const Group all{0, 1, world, device.rank()};
-      const Tensor buffer = device.alloc(Lane::gather, Band::bucket, one, Dim{bytes / 4, 0}, Dtype::fp32);
-      for (int i = 0; i < times; ++i) fabric.all_reduce(Lane::gather, all, buffer);
-      device.free(Lane::gather, buffer);
-      device.synchronize();
-    });
-  });
-  const double closed_form = 2.0 * (world - 1) * (bytes / double(world) / bandwidth + latency);
-  std::printf("%-8s %6d %14.3f %14.3f %14.3f %10.0f\n", fidelity == Fidelity::ring ? "ring" : "coupled", world, 1e3 * m.answer,
-              1e3 * closed_form, 1e3 * m.cpu_seconds, m.mebibytes);
+void all_reduce(Fidelity fidelity, int world, std::int64_t bytes, Link link) {
+  const auto reduce = [&](int times) {
+    return simulate(
+        fidelity, world, false,
+        [&](Device& device, Fabric& fabric) {
+          const Group all{0, 1, world, device.rank()};
+          const Tensor buffer = device.alloc(Lane::gather, Band::bucket, one, Dim{bytes / 4, 0}, Dtype::fp32);
+          for (int i = 0; i < times; ++i) fabric.all_reduce(Lane::gather, all, buffer);
+          device.free(Lane::gather, buffer);
+          device.synchronize();
+        },
+        link);
+  };
+  const Measured m = per_repetition(4, reduce);
+  const double closed_form = 2.0 * (world - 1) * (double(bytes) / world / link.bandwidth + link.latency);
+  std::printf("%-8s %6d %8ld %14.4f %14.4f %14.3f %10.0f\n", fidelity == Fidelity::ring ? "ring" : "coupled", world,
+              long(bytes >> 20), 1e3 * m.answer, 1e3 * closed_form, 1e3 * m.cpu_seconds, m.mebibytes);
 }
 
 void zero3_step(int world) {
@@ -246,23 +216,30 @@ void share_of_arithmetic(double eigen_flops_per_second) {
 }  // namespace
 
 int main(int count, char** arguments) {
-  const std::string only = count > 1 ? arguments[1] : "";
+  std::vector<std::string> words(arguments + 1, arguments + count);
+  const bool all = std::erase(words, "--all") > 0;
+  const std::string only = words.empty() ? "" : words[0];
   auto wanted = [&](const char* part) { return only.empty() || only == part; };
-  if (!(wanted("allreduce") || wanted("zero3") || wanted("arithmetic") || wanted("block"))) {
-    std::fprintf(stderr, "usage: bench [allreduce | zero3 | arithmetic | block]\n");
+  if (!(wanted("allreduce") || wanted("zero3") || wanted("scale") || wanted("arithmetic") || wanted("block"))) {
+    std::fprintf(stderr, "usage: bench [allreduce | zero3 | scale | arithmetic | block] [--all]\n");
     return 2;
   }
   if (wanted("allreduce")) {
-    std::printf("all-reduce of 64 MiB on an ideal platform (per all-reduce)\n%-8s %6s %14s %14s %14s %10s\n", "fabric", "ranks",
-                "simulated ms", "closed form ms", "CPU ms", "peak MiB");
+    std::printf(
+        "ring all-reduce on an ideal platform: 64 MiB at 50 GB/s and 1 us, 1 GiB at 300 GB/s and 500 ns (per all-reduce)\n"
+        "%-8s %6s %8s %14s %14s %14s %10s\n",
+        "fabric", "ranks", "MiB", "simulated ms", "closed form ms", "CPU ms", "peak MiB");
     for (Fidelity fidelity : {Fidelity::coupled, Fidelity::ring})
-      for (int world : {8, 64, 512}) all_reduce(fidelity, world);
+      for (int world : {8, 64, 512})
+        if (all || fidelity != Fidelity::ring || world < 512) all_reduce(fidelity, world, 64 << 20, {});
+    for (int world : {8, 64, 512, 4096}) all_reduce(Fidelity::coupled, world, 1 << 30, {300e9, 500e-9});
   }
   if (wanted("zero3")) {
     std::printf("\nzero3 step, 36 layers, cost only (no numerics, no hazard checks), coupled\n%6s %14s %12s %10s %12s %10s %12s\n",
                 "ranks", "simulated ms", "ops/rank", "CPU s", "us CPU/op", "peak MiB", "KiB/rank");
     for (int world : {8, 64, 256, 1024}) zero3_step(world);
   }
+  if (wanted("scale")) bench_scale(all);
   if (wanted("arithmetic")) {
     std::printf("\nmatrix products, one thread: m x n x k\n%-24s %12s %12s %12s\n", "", "Eigen GF/s", "op GF/s", "op / Eigen");
     const double best = product(512, 1024, 1024, false, false);
