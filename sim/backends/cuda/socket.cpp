@@ -14,7 +14,6 @@
 #include <cerrno>
 #include <cmath>
 #include <cstring>
-#include <limits>
 #include <memory>
 
 #include "backends/cuda/errors.h"

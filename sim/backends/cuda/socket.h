@@ -1,6 +1,5 @@
 // Socket: a TCP connection between two nodes that carries frames, and the port where connections come in.
 #pragma once
-#include <chrono>
 #include <cstddef>
 #include <cstdint>
 #include <string>
