@@ -1,4 +1,4 @@
-"""tools/predict_measured on runs whose prices are known: simulated with others than the scenario says, or carried out on threads."""
+"""tools/predict_measured on runs whose prices are known: simulated with others than the scenario says, or run on threads."""
 import importlib.machinery
 import importlib.util
 import json
@@ -57,13 +57,14 @@ class PredictMeasuredCase(unittest.TestCase):
         runs.mkdir(exist_ok=True)
         (runs / f"{name}.yaml").write_text(scenario)
         words = [word for setting in settings for word in ("--set", setting)]
-        subprocess.run([PROGRAM, "run", runs / f"{name}.yaml", "-o", runs / name, "--quiet", *words], check=True, capture_output=True)
+        command = [PROGRAM, "run", runs / f"{name}.yaml", "-o", runs / name, "--quiet", *words]
+        subprocess.run(command, check=True, capture_output=True)
         (runs / name / "scenario.yaml").write_text(scenario)
         validate_on_gpu().keep_what_is_read(runs / name)
 
     def predict(self, *options):
-        done = subprocess.run([sys.executable, "-B", ROOT / "tools/predict_measured", self.path, "--gpu", "h200", "--program", PROGRAM,
-                               *options], capture_output=True, text=True, check=False)
+        done = subprocess.run([sys.executable, "-B", ROOT / "tools/predict_measured", self.path, "--gpu", "h200", "--program",
+                               PROGRAM, *options], capture_output=True, text=True, check=False)
         place = self.path / "predicted.json"
         return done, json.loads(place.read_text()) if place.exists() else None
 
