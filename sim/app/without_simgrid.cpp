@@ -18,6 +18,8 @@ SimgridBackend::~SimgridBackend() = default;
 void SimgridBackend::run(int, const Body&) { refuse(); }
 const Device& SimgridBackend::device(int) const { refuse(); }
 int SimgridBackend::representative(int) const { refuse(); }
+bool SimgridBackend::folds() const { refuse(); }
+bool SimgridBackend::has_jitter() const { refuse(); }
 const Gpu& SimgridBackend::gpu(int) const { refuse(); }
 std::vector<AllocatorEvent> SimgridBackend::allocator_history(int) const { refuse(); }
 std::map<std::string, double> SimgridBackend::link_bytes() const { refuse(); }
