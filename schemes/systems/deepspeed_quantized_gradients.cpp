@@ -66,7 +66,9 @@ Tensor DeepSpeedQuantizedGradients::mean(Lane lane, const std::string& parameter
   if (groups % world != 0 || group % 2 != 0)
     throw ScenarioError("scheme '" + rank_.scheme + "': zero_quantized_gradients: " + parameter + ": " + std::to_string(groups) +
                         " groups of " + std::to_string(group) + " elements are no even groups for each of " +
-                        std::to_string(world) + " ranks, as PyTorch's all-to-all of their scales needs; use false");
+                        std::to_string(world) +
+                        " ranks, as PyTorch's all-to-all of their scales needs, which raises no error (DeepSpeed issue 5054); " +
+                        "pad the size that does not divide, as in vocab: 50304, or use false");
 
   // By the receiver's place in its node and then by its node, so that a message has what one GPU passes on.
   Device& device = rank_.device;

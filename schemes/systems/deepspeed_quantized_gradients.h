@@ -5,6 +5,10 @@
 // rank sends (L-1)/L of the gradient in its node and (n-L)/n of a L-th of it to other nodes, at half a byte per element and four
 // bytes per group. DeepSpeed's kernels read fp16; other types are billed alike here.
 //
+// Nothing is padded: a tensor of no multiple of 2 n elements is reduced and scattered as ever (DeepSpeed's pull request 5056). Of
+// one that is a multiple, but whose groups n does not divide, the scales cannot be shared out evenly, and all_to_all_single raises
+// no error with NCCL (its issue 5054): numbers go wrong in silence there, and it is refused here.
+//
 // Source: DeepSpeed, deepspeed/runtime/comm/coalesced_collectives.py (all_to_all_quant_reduce; divided by all ranks as of 2026,
 // where older versions divide by the nodes alone) and csrc/quantization/swizzled_quantize.cu. ZeRO++: arXiv 2306.10209.
 #pragma once

@@ -95,7 +95,7 @@ void Fsdp1::read_scenario() {
                   "write NO_SHARD"));
   // PyTorch too does this, and warns of it.
   if (world == 1) sharded_ = hybrid_ = reshards_after_forward_ = false;
-  mesh_ = Mesh::of(rank().index, world, !sharded_ ? 1 : hybrid_ ? shards : world);
+  mesh_ = Mesh::of(rank().index, world, !sharded_ ? 1 : sharers(knobs(), world));
   // Half of the division is done before the sum and half after it, so that fp16 neither overflows nor underflows.
   while (world % int(predivide_) == 0 && world / predivide_ > predivide_) predivide_ *= 2;
   postdivide_ = world / predivide_;

@@ -27,6 +27,7 @@ class Fsdp1 final : public HookedScheme {
   explicit Fsdp1(const Options&);
   ShardSet shard() const override { return sharded_ ? ShardSet{Band::param, Band::grad, Band::opt} : ShardSet{}; }
   const Mesh& mesh() const override { return mesh_; }
+  int sharers(const Knobs& knobs, int world) const override { return hybrid_ ? knobs.shards : world; }
 
  private:
   /// A piece of a parameter in this rank's shard.

@@ -47,7 +47,7 @@ void Fsdp2::read_options() {
   all_reduces_ = options_.boolean("set_requires_all_reduce");
   reshards_after_backward_ = options_.boolean("set_reshard_after_backward");
 
-  const int world = rank().world, shards = knobs().shards > 0 ? knobs().shards : world;
+  const int world = rank().world, shards = sharers(knobs(), world);
   mesh_ = Mesh::of(rank().index, world, shards);
   const std::string& reshard = options_.text("reshard_after_forward");
   if (reshard == "None") return;

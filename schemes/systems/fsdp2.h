@@ -20,6 +20,7 @@ class Fsdp2 final : public HookedScheme {
   explicit Fsdp2(const Options& options) : options_(options) {}
   ShardSet shard() const override { return {Band::param, Band::grad, Band::opt}; }
   const Mesh& mesh() const override { return mesh_; }
+  int sharers(const Knobs& knobs, int world) const override { return knobs.shards > 0 ? knobs.shards : world; }
 
  private:
   /// Of a parameter. Dim 0 is the rows of a matrix, and the elements of a vector.

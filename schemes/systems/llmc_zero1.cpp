@@ -34,7 +34,7 @@ LlmcZero1::LlmcZero1(const Options& options)
       recompute_(int(options.integer("recompute"))) {}
 
 void LlmcZero1::check_options() const {
-  if (!rank().model.gpt2()) refuse("llm.c trains GPT-2 with a tied head, and no other model; use model: gpt2");
+  if (!rank().model.gpt2()) refuse("llm.c trains GPT-2 with a tied head and no dropout, and no other model; use model: gpt2");
   if (knobs().precision.grad != knobs().precision.param)
     refuse("precision.grad: llm.c's gradients have the parameters' type; leave it out");
   if (knobs().precision.param == Dtype::fp16) refuse("llm.c scales no loss, which fp16 needs; use bf16");

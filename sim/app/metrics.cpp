@@ -174,7 +174,7 @@ formats::Figures measure(const Scenario& scenario, const SchemeResult& result) {
   const double rows = double(result.world) * double(scenario.micro_batch) * scenario.knobs.accumulation;
   if (f.step_seconds.max > 0) f.rows_per_second = rows / f.step_seconds.max;
   f.peak_flops = scenario.knobs.precision.param == Dtype::fp32 ? result.gpu.fp32_flops : result.gpu.bf16_flops;
-  f.gpu = result.gpu.name, f.gpu_memory = result.gpu.memory_bytes;
+  f.gpu = result.gpu.name, f.gpu_memory = result.gpu.memory_bytes, f.host_memory = result.gpu.host_memory;
   if (const auto told = scenario.measured.find(result.scheme); told != scenario.measured.end())
     for (const Expectation& each : told->second) f.measured.push_back({each.key, figure_of(f, each.key), each.value});
   return f;

@@ -28,8 +28,9 @@ double real_parameters(const Scenario& scenario) {
 
 void check_that_numbers_fit(const Scenario& scenario, const SchemeChoice& choice) {
   if (scenario.backend == "cuda") return;  // they are not here
-  const ShardSet shard = choice.make()->shard();
-  const double shards = scenario.knobs.shards > 0 ? scenario.knobs.shards : scenario.world;
+  const std::unique_ptr<Scheme> scheme = choice.make();
+  const ShardSet shard = scheme->shard();
+  const double shards = std::max(1, scheme->sharers(scenario.knobs, scenario.world));
   double floats = 0;
   for (const Band band : {Band::param, Band::grad, Band::opt})
     floats += (band == Band::opt ? scenario.knobs.precision.opt_vectors() : 1) / (shard.has(band) ? shards : 1.0);

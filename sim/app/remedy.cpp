@@ -192,13 +192,8 @@ std::string composition(const Figures& f) {
   return text;
 }
 
-}  // namespace
-
-std::vector<Remedy> remedies(const Scenario& scenario, const SchemeResult& result, const Figures& f) {
-  return Estimate(scenario, result, f).all();
-}
-
-std::string misfit_text(const Scenario& scenario, const SchemeResult& result, const Figures& f) {
+/// What the GPU would have to hold.
+std::string gpu_misfit_text(const Scenario& scenario, const SchemeResult& result, const Figures& f) {
   const AllocatorBooks& books = f.allocator;
   std::string text = f.scheme + " does not fit: ";
   if (books.emulated) text += bytes_text(double(books.reserved)) + " reserved";
@@ -211,13 +206,41 @@ std::string misfit_text(const Scenario& scenario, const SchemeResult& result, co
             "; the run went on without a limit.";
   text += " At the peak: " + composition(f) + ".";
   std::string others;
-  for (const Remedy& remedy : remedies(scenario, result, f)) {
+  for (const Remedy& remedy : Estimate(scenario, result, f).all()) {
     if (remedy.bytes <= double(f.gpu_memory))
       return text + " Cheapest remedy: " + remedy.knob + " (about " + bytes_text(remedy.bytes) + ", " + remedy.at + ").";
     others += (others.empty() ? "" : ", ") + remedy.knob + " (about " + bytes_text(remedy.bytes) + ")";
   }
   if (others.empty()) return text + " None of the knobs that are estimated here would save 1 %.";
   return text + " None of these alone would do: " + others + ".";
+}
+
+/// What the host would have to hold.
+std::string host_misfit_text(const Scenario& scenario, const Figures& f) {
+  std::string parts, knobs;
+  for (int band = 0; band < band_count; ++band)
+    if (const std::int64_t bytes = f.host_peak.of(Band(band)); bytes > 0)
+      parts += (parts.empty() ? "" : " + ") + bytes_text(double(bytes)) + " " + name_of(Band(band));
+  const SchemeChoice* choice = find_choice(scenario.schemes, f.scheme);
+  for (const Option& option : choice ? choice->entry.options : std::vector<Option>{})
+    if (option.name.starts_with("offload_") && choice->options.text(option.name) != option.standard)
+      knobs += (knobs.empty() ? "; without " : " or ") + option.name;
+  return f.scheme + " does not fit: its peak of " + bytes_text(double(f.host_peak.bytes)) +
+         " in the host's memory is more than the " + bytes_text(double(f.host_memory)) +
+         " that each GPU has of its node's. At the peak: " + parts + ". More ranks share it among more nodes" + knobs +
+         (knobs.empty() ? "." : " the GPUs hold it.");
+}
+
+}  // namespace
+
+std::vector<Remedy> remedies(const Scenario& scenario, const SchemeResult& result, const Figures& f) {
+  return Estimate(scenario, result, f).all();
+}
+
+std::string misfit_text(const Scenario& scenario, const SchemeResult& result, const Figures& f) {
+  if (f.fits_gpu()) return host_misfit_text(scenario, f);
+  if (!f.fits_host()) return gpu_misfit_text(scenario, result, f) + " " + host_misfit_text(scenario, f);
+  return gpu_misfit_text(scenario, result, f);
 }
 
 }  // namespace shardsim

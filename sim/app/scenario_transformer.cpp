@@ -111,6 +111,25 @@ TransformerPlan read_plan(const Fields& fields, const TransformerShape& shape, s
   plan.loss = fields.value_or("loss", Loss::fused, "fused", [](const YamlNode& node) {
     return Loss(choice_of(node, {"fused", "unfused", "fp32", "fp32_fused"}));
   });
+  const auto share = [&](const char* key) {
+    const YamlNode* node = fields.find(key);
+    if (!node) return 0.0;
+    if (shape.family == Family::llama) refuse(*node, "Llama has no dropout; remove the key");
+    const double value = number_of(*node);
+    if (!(value >= 0 && value < 1))
+      refuse(*node, quoted(node->text) + " is no share of what is dropped; use 0 <= share < 1, as in 0.1");
+    return value;
+  };
+  plan.hidden_dropout = share("hidden_dropout"), plan.attention_dropout = share("attention_dropout");
+  if (plan.attention_dropout > 0 && plan.flash_attention)
+    refuse(
+        *fields.find("attention_dropout"),
+        "a flash kernel draws its mask twice and keeps nothing of it, which costs no memory and is not modelled; remove the key, "
+        "or use attention: explicit");
+  if (const YamlNode* node = fields.find("scores_buffer")) {
+    plan.scores_buffer = switch_of(*node);
+    if (plan.scores_buffer && plan.flash_attention) refuse(*node, "a flash kernel has no scores; use attention: explicit");
+  }
   if (const YamlNode* node = fields.find("mask_buffers")) plan.mask_buffers = switch_of(*node);
   if (const YamlNode* node = fields.find("keeps_logits")) {
     plan.keeps_logits = switch_of(*node);
@@ -135,9 +154,11 @@ void read_transformer(const Fields& root, const YamlNode& model, Scenario& scena
     map.children.push_back(model);
     map.children.back().name = "preset";
   }
-  const Fields fields(map, {"preset", "hf_config", "kind",      "layers", "hidden",       "heads",       "kv_heads",  "head_dim",
-                            "ffn",    "vocab",     "positions", "tied",   "norm_eps",     "rope_base",   "attention", "gelu",
-                            "swiglu", "loss",      "recompute", "theta0", "mask_buffers", "keeps_logits"},
+  const Fields fields(map, {"preset",       "hf_config", "kind",         "layers",       "hidden",         "heads",
+                            "kv_heads",     "head_dim",  "ffn",          "vocab",        "positions",      "tied",
+                            "norm_eps",     "rope_base", "attention",    "gelu",         "swiglu",         "loss",
+                            "recompute",    "theta0",    "mask_buffers", "keeps_logits", "hidden_dropout", "attention_dropout",
+                            "scores_buffer"},
                       defaults);
   int sources = 0;
   for (const char* source : {"preset", "hf_config", "kind"}) sources += fields.find(source) != nullptr;

@@ -118,8 +118,11 @@ std::string why_none(const SweepPlan& plan, const std::vector<Row>& rows) {
   const std::vector<std::string> keys = plan.grid.keys(), cells = plan.grid.cells(nearest->run->point);
   for (std::size_t k = 0; k < keys.size(); ++k)
     if (keys[k] != "schemes") point += ", " + keys[k] + " " + cells[k];
-  return "; the nearest (" + point + ") needs " + bytes_text(nearest->figures[needed]) + " of the GPU's " +
-         bytes_text(nearest->figures[index_of("gpu_memory_bytes")]) +
+  const bool lacks_host = nearest->figures[needed] <= nearest->figures[index_of("gpu_memory_bytes")];
+  const std::string needs = lacks_host ? "host_peak_bytes" : "needed_bytes",
+                    has = lacks_host ? "host_memory_bytes" : "gpu_memory_bytes";
+  return "; the nearest (" + point + ") needs " + bytes_text(nearest->figures[index_of(needs)]) + " of the " +
+         (lacks_host ? "host's " : "GPU's ") + bytes_text(nearest->figures[index_of(has)]) +
          ". 'shardsim run' at that point says which knob helps; without --fits all are ranked.";
 }
 
@@ -161,6 +164,8 @@ const std::vector<SweepFigure>& sweep_figures() {
       {"peak_bytes", Best::lowest, [](const Figures& f) { return double(f.peak_bytes.max); }},
       {"needed_bytes", Best::lowest, [](const Figures& f) { return double(f.needed_bytes()); }},
       {"gpu_memory_bytes", Best::neither, [](const Figures& f) { return double(f.gpu_memory); }},
+      {"host_peak_bytes", Best::lowest, [](const Figures& f) { return double(f.host_peak_bytes.max); }},
+      {"host_memory_bytes", Best::neither, [](const Figures& f) { return f.host_memory > 0 ? double(f.host_memory) : NAN; }},
       {"loss_last", Best::lowest, [](const Figures& f) { return f.losses.empty() ? NAN : f.losses.back(); }},
   };
   return all;

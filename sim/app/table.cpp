@@ -209,8 +209,9 @@ std::string gap_notes(const Scenario& scenario, const SchemeResult& result, cons
   if (f.host_peak.bytes > 0)
     text +=
         wrapped("  " + f.scheme + " on the host " + bytes_text(double(f.host_resident_bytes.max)) + " per rank, peak " +
-                    bytes_text(double(f.host_peak.bytes)) + " = " + by_band(f.host_peak) + "; between host and GPU " +
-                    bytes_text(f.host_link_bytes.max) + " per step, of which to the GPU " + bytes_text(f.host_to_device_bytes.max),
+                    bytes_text(double(f.host_peak.bytes)) + (f.host_memory > 0 ? " of " + bytes_text(double(f.host_memory)) : "") +
+                    " = " + by_band(f.host_peak) + "; between host and GPU " + bytes_text(f.host_link_bytes.max) +
+                    " per step, of which to the GPU " + bytes_text(f.host_to_device_bytes.max),
                 6);
   if (f.over_single_gpu_seconds)
     text +=

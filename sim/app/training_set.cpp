@@ -12,7 +12,10 @@
 namespace shardsim {
 
 TrainingSet::TrainingSet(const Scenario& scenario)
-    : world_(scenario.world), micro_batch_(scenario.micro_batch), micro_batches_(scenario.knobs.accumulation) {
+    : masks_(scenario.seed, Purpose::masks),
+      world_(scenario.world),
+      micro_batch_(scenario.micro_batch),
+      micro_batches_(scenario.knobs.accumulation) {
   if (scenario.transformer) prepare_transformer(scenario);
   else prepare_perceptron(scenario);
 }
@@ -76,7 +79,7 @@ void TrainingSet::prepare_transformer(const Scenario& scenario) {
 }
 
 std::unique_ptr<Model> TrainingSet::model(Device& device, int rank) const {
-  if (transformer_) return std::make_unique<Transformer>(device, *transformer_, tokens(rank));
+  if (transformer_) return std::make_unique<Transformer>(device, *transformer_, tokens(rank), masks_.bits(std::uint64_t(rank)));
   return std::make_unique<Mlp>(device, perceptron_, rows(rank));
 }
 

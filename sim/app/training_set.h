@@ -7,6 +7,7 @@
 #include "models/data.h"
 #include "models/language.h"
 #include "models/mlp.h"
+#include "models/random.h"
 #include "models/transformer.h"
 
 namespace shardsim {
@@ -31,6 +32,7 @@ class TrainingSet {
   std::shared_ptr<const Data> data_;
   std::shared_ptr<const TokenSource> language_;
   std::int64_t sequence_ = 0;  // real
+  Random masks_;               // of dropout: a key per rank
   int world_;
   std::int64_t micro_batch_;
   int micro_batches_;

@@ -59,8 +59,7 @@ Tensor BandScheme::own_param(int unit) const {
 
 void BandScheme::bind(Rank& rank) {
   rank_ = &rank;
-  const int shards = replicates() && rank.knobs.shards > 0 ? rank.knobs.shards : rank.world;
-  mesh_ = Mesh::of(rank.index, rank.world, shard().empty() ? 1 : shards);
+  mesh_ = Mesh::of(rank.index, rank.world, shard().empty() ? 1 : sharers(rank.knobs, rank.world));
   const Precision& precision = rank.knobs.precision;
   cuts_ = cut(rank.model, rank.knobs.units, rank.world, bytes_of(precision.grad));
   states_.resize(cuts_.size());

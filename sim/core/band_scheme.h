@@ -22,6 +22,7 @@ class BandScheme : public Scheme {
   std::vector<ThetaPiece> theta() final;
   const std::vector<Unit>& units() const final { return cuts_; }
   const Mesh& mesh() const final { return mesh_; }
+  int sharers(const Knobs& knobs, int world) const final { return replicates() && knobs.shards > 0 ? knobs.shards : world; }
   /// Units are padded to equal slices; Adam tells weights apart that a slice may cut anywhere.
   bool is_even() const final {
     return shard().empty() || !(rank_->knobs.decays_matrices_only || rank_->knobs.adam.passes == AdamPasses::for_loop);

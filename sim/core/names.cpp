@@ -60,6 +60,8 @@ const char* op_name(std::size_t index) {
                                    "cube",
                                    "cube_backward",
                                    "multiply",
+                                   "dropout",
+                                   "dropout_backward",
                                    "mse_loss",
                                    "cross_entropy",
                                    "log_softmax",

@@ -3,6 +3,7 @@
 // One op has four faces, each an overload in its own folder: touch (touch.h), price (cost/), host arithmetic (numerics/) and
 // kernel (backends/cuda/). An op without one of them does not compile.
 #pragma once
+#include <cstdint>
 #include <memory>
 #include <utility>
 #include <variant>
@@ -74,6 +75,11 @@ struct Cube { Tensor x, y; };
 struct CubeBackward { Tensor x, dy; };
 /// y = a b, element by element; y may be a or b.
 struct Multiply { Tensor a, b, y; };
+/// y = x mask / (1 - share); the mask is drawn first (is_dropped of core/draw.h, by the element's position): of `share` of the
+/// elements it is 0, of the others 1. x and y may be the same.
+struct Dropout { Tensor x, mask, y; double share; std::uint64_t key; };
+/// dx = dy mask / (1 - share); dx may be dy.
+struct DropoutBackward { Tensor dy, mask, dx; double share; };
 /// loss (1) += mean (pred - target)^2 / micro_batches; dpred = 2 (pred - target) / elements [* scaler's scale].
 struct MseLoss { Tensor pred, target, dpred, loss, scaler; int micro_batches; };
 /// loss (1) += mean of -log softmax(logits (T x V))[target] / micro_batches; dlogits = (softmax - onehot) / T [* scaler's scale],
@@ -122,8 +128,9 @@ struct Adam { Tensor grad, factor, scaler, master, m, v, param; AdamRule rule; f
 using Op = std::variant<Matmul, BatchedMatmul, AddBias, SumRows, Embed, EmbedBackward, Norm, NormBackward, Rotate, Attention,
                         AttentionBackward, SplitHeads, SplitHeadsBackward, MergeHeads, CausalMask, MaskedSoftmax, SoftmaxBackward,
                         Tanh, TanhBackward, Gelu, GeluBackward, Silu, SiluBackward, SwiGlu, SwiGluBackward, Scale, Cube,
-                        CubeBackward, Multiply, MseLoss, CrossEntropy, LogSoftmax, NllLoss, LogSoftmaxBackward, Copy,
-                        ChunkCopy, Quantize, Dequantize, SumQuantized, Add, Fill, SumSquares, ClipFactor, Adam>;
+                        CubeBackward, Multiply, Dropout, DropoutBackward, MseLoss, CrossEntropy, LogSoftmax, NllLoss,
+                        LogSoftmaxBackward, Copy, ChunkCopy, Quantize, Dequantize, SumQuantized, Add, Fill, SumSquares,
+                        ClipFactor, Adam>;
 // clang-format on
 const char* name_of(const Op&);
 const char* op_name(std::size_t index);  ///< by position in Op

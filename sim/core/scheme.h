@@ -97,6 +97,8 @@ class Scheme {
   virtual const Mesh& mesh() const = 0;
   /// Which bands a rank keeps only its slice of: the input of the closed forms.
   virtual ShardSet shard() const = 0;
+  /// How many ranks share one copy of that: all, or mesh.shards of the scenario in a scheme of several copies. Before bind, too.
+  virtual int sharers(const Knobs&, int world) const { return world; }
   /// Whether all ranks issue the same ops of the same sizes, in groups of the mesh alone: they then need not be compared one by one
   /// before equal ones are simulated as one. Asked after bind.
   virtual bool is_even() const { return false; }

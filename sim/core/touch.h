@@ -45,6 +45,8 @@ template <class F> void touch(const Scale& o, F f) { reads(f, o.x); writes(f, o.
 template <class F> void touch(const Cube& o, F f) { reads(f, o.x); writes(f, o.y); }
 template <class F> void touch(const CubeBackward& o, F f) { reads(f, o.x); changes(f, o.dy); }
 template <class F> void touch(const Multiply& o, F f) { reads(f, o.a, o.b); writes(f, o.y); }
+template <class F> void touch(const Dropout& o, F f) { reads(f, o.x); writes(f, o.mask, o.y); }
+template <class F> void touch(const DropoutBackward& o, F f) { reads(f, o.dy, o.mask); writes(f, o.dx); }
 template <class F> void touch(const MseLoss& o, F f) {
   reads(f, o.pred, o.target, o.scaler); writes(f, o.dpred); changes(f, o.loss);
 }

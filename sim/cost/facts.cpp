@@ -59,6 +59,7 @@ constexpr Fact list[] = {
     fact<&Gpu::contention>("contention", Measure::number, 0, 1e3),
     fact<&Gpu::jitter>("jitter", Measure::number, 0, 1),
     fact<&Gpu::step_host_seconds>("step_host_seconds", Measure::seconds, 0, most),
+    fact<&Gpu::host_memory>("host_memory", Measure::bytes, 1, most),
     fact<&Gpu::host_memory_bandwidth>("host_memory_bandwidth", Measure::bytes_per_second, least, most),
     fact<&Gpu::host_link_bandwidth>("host_link_bandwidth", Measure::bytes_per_second, least, most),
 };

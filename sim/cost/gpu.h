@@ -36,7 +36,9 @@ struct Gpu {
   // 0: what the op's tensors say.
   double norm_bytes = 0, residual_bytes = 0, rotate_bytes = 0, activation_bytes = 0;
 
-  // The GPU's share of its node's host: bytes per second; 0: not known, and refused where an op needs it.
+  std::int64_t host_memory =
+      0;  ///< the GPU's share of its node's; 0: not known, and then nothing is said about whether it suffices
+  // The same of the host's speed: bytes per second; 0: not known, and refused where an op needs it.
   double host_memory_bandwidth = 0;  ///< of the CPU's memory, sustained
   double host_link_bandwidth = 0;    ///< between that and the GPU's, each way
 

@@ -133,6 +133,8 @@ Work work(const Gpu&, const Scale& o) { return {0, all(o.x, o.y)}; }
 Work work(const Gpu&, const Cube& o) { return {0, all(o.x, o.y)}; }
 Work work(const Gpu&, const CubeBackward& o) { return {0, all(o.x, o.dy, o.dy)}; }
 Work work(const Gpu&, const Multiply& o) { return {0, all(o.a, o.b, o.y)}; }
+Work work(const Gpu&, const Dropout& o) { return {0, all(o.x, o.mask, o.y)}; }
+Work work(const Gpu&, const DropoutBackward& o) { return {0, all(o.dy, o.mask, o.dx)}; }
 Work work(const Gpu&, const MseLoss& o) { return {0, all(o.pred, o.target, o.dpred)}; }
 Work work(const Gpu&, const CrossEntropy& o) { return {0, all(o.logits, o.logits, o.dlogits)}; }  // statistics, then the gradient
 Work work(const Gpu&, const LogSoftmax& o) { return {0, all(o.x, o.y)}; }  // the rows in flight stay in the L2 cache: read once

@@ -117,6 +117,7 @@ Json result(const Figures& f) {
       has_flops && f.peak_flops > 0 ? number(f.model_flops / f.step_seconds.max / f.peak_flops) : Json(nullptr);
   json["gpu"] = f.gpu;
   json["gpu_memory_bytes"] = f.gpu_memory > 0 ? Json(f.gpu_memory) : Json(nullptr);
+  json["host_memory_bytes"] = f.host_memory > 0 ? Json(f.host_memory) : Json(nullptr);
   json["fits"] = f.gpu_memory > 0 ? Json(f.fits()) : Json(nullptr);
   // A row of an MLP's batch is both a sample and a token.
   const bool has_rate = f.rows_per_second > 0;

@@ -59,9 +59,10 @@ struct Figures {
   double traffic_units = 0;    ///< bytes sent / ((N-1)/N x parameters x bytes of a parameter); 0 at N = 1
   double rows_per_second = 0;  ///< training rows (sequences) of all ranks; 0 if a step takes no time
   std::int64_t tokens_per_row = 1;
-  double model_flops = 0;       ///< per step and rank (models/transformer_shape.h); 0: not known
-  double peak_flops = 0;        ///< of a GPU per second, in the parameters' type; 0: not known
-  std::int64_t gpu_memory = 0;  ///< capacity; 0: not known
+  double model_flops = 0;        ///< per step and rank (models/transformer_shape.h); 0: not known
+  double peak_flops = 0;         ///< of a GPU per second, in the parameters' type; 0: not known
+  std::int64_t gpu_memory = 0;   ///< capacity; 0: not known
+  std::int64_t host_memory = 0;  ///< a rank's share of its node's; 0: not known
   std::string gpu;
   std::vector<Part> resident;  ///< of the rank with the maximum, as are the peaks
   Peak peak, model_state_peak, host_peak;
@@ -80,7 +81,9 @@ struct Figures {
 
   /// Reserved, and outside of the allocator: what the GPU would have to hold.
   std::int64_t needed_bytes() const { return (allocator.emulated ? allocator.reserved : peak_bytes.max) + allocator.outside; }
-  bool fits() const { return needed_bytes() <= gpu_memory && allocator.out_of_memory == 0; }
+  bool fits_gpu() const { return needed_bytes() <= gpu_memory && allocator.out_of_memory == 0; }
+  bool fits_host() const { return host_memory == 0 || host_peak_bytes.max <= host_memory; }
+  bool fits() const { return fits_gpu() && fits_host(); }
 
   /// Mean loss of the last tenth of the steps, of at least one; NaN without numerics.
   double loss_last_tenth() const;

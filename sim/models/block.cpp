@@ -6,7 +6,7 @@
 namespace shardsim {
 
 Block::Block(const Layers& layers, int index, int first)
-    : layers_(layers), recomputes_(layers.sizes.plan.recompute.whole_block(index)), weights_(first) {
+    : layers_(layers), index_(index), recomputes_(layers.sizes.plan.recompute.whole_block(index)), weights_(first) {
   const TransformerSizes& sizes = layers.sizes;
   ModuleTree& tree = layers.tree;
   const std::string name = "block" + std::to_string(index) + ".";
@@ -33,9 +33,9 @@ Block::Kept Block::compute(const Params& params) const {
   Kept kept;
   kept.norm1 = layers_.norm(params, norm1_, *x_);
   layers_.enter(attention_, Pass::forward);
-  kept.attention = attention(layers_, layers_.linear(params, qkv_, *kept.norm1.y, true));
+  kept.attention = attention(layers_, place(of_probabilities), layers_.linear(params, qkv_, *kept.norm1.y, true));
   kept.x1 = layers_.linear(params, out_, *kept.attention.out, true);
-  layers_.pass_through(attention_dropout_, Pass::forward);
+  kept.attention_mask = layers_.dropout(attention_dropout_, share(), place(of_attention), *kept.x1, *kept.x1);
   layers_.leave(attention_, Pass::forward);
   layers_.launch(Add{*x_, *kept.x1});
   kept.norm2 = layers_.norm(params, norm2_, *kept.x1);
@@ -44,9 +44,9 @@ Block::Kept Block::compute(const Params& params) const {
   return kept;
 }
 
-Held Block::last_linear(const Params& params, const Kept& kept) const {
+Held Block::last_linear(const Params& params, Kept& kept) const {
   Held y = layers_.linear(params, feed_forward_.down, *kept.feed_forward.y, true);
-  layers_.pass_through(feed_forward_.dropout, Pass::forward);
+  kept.feed_forward_mask = layers_.dropout(feed_forward_.dropout, share(), place(of_feed_forward), *y, *y);
   layers_.leave(feed_forward_module_, Pass::forward);
   layers_.launch(Add{*kept.x1, *y});
   return y;
@@ -69,12 +69,14 @@ Held Block::backward(Held dy, Tensor flat, Tensor flat_grads, bool accumulate) {
   layers_.enter(module_, Pass::backward);
   if (recomputes_) {
     kept_ = compute(params);
-    if (!layers_.sizes.plan.recompute.early_stop) last_linear(params, kept_);
+    // What backward needs last is the last dropout's mask, if there is one.
+    if (!layers_.sizes.plan.recompute.early_stop || share() > 0) last_linear(params, kept_);
   }
   Kept kept = std::move(kept_);
   layers_.enter(feed_forward_module_, Pass::backward);
-  layers_.pass_through(feed_forward_.dropout, Pass::backward);
-  Held dx1 = layers_.linear_backward(params, grads, feed_forward_.down, *kept.feed_forward.y, *dy, accumulate);
+  Held branch = layers_.dropout_backward(feed_forward_.dropout, share(), std::move(kept.feed_forward_mask), *dy);
+  Held dx1 = layers_.linear_backward(params, grads, feed_forward_.down, *kept.feed_forward.y, branch ? *branch : *dy, accumulate);
+  branch.reset();
   kept.feed_forward.y.reset();
   dx1 = feed_forward_backward(layers_, params, grads, feed_forward_, *kept.norm2.y, std::move(kept.feed_forward), std::move(dx1),
                               accumulate);
@@ -84,8 +86,9 @@ Held Block::backward(Held dy, Tensor flat, Tensor flat_grads, bool accumulate) {
   layers_.launch(Add{*dy, *dx1});
   dy.reset();
   layers_.enter(attention_, Pass::backward);
-  layers_.pass_through(attention_dropout_, Pass::backward);
-  Held dx = layers_.linear_backward(params, grads, out_, *kept.attention.out, *dx1, accumulate);
+  branch = layers_.dropout_backward(attention_dropout_, share(), std::move(kept.attention_mask), *dx1);
+  Held dx = layers_.linear_backward(params, grads, out_, *kept.attention.out, branch ? *branch : *dx1, accumulate);
+  branch.reset();
   dx = attention_backward(layers_, std::move(kept.attention), std::move(dx));
   dx = layers_.linear_backward(params, grads, qkv_, *kept.norm1.y, *dx, accumulate);
   layers_.leave(attention_, Pass::backward);

@@ -1,5 +1,7 @@
-// Layers: linear and norm.
+// Layers: linear, norm and dropout.
 #include "models/layers.h"
+
+#include "core/draw.h"
 
 namespace shardsim {
 
@@ -20,6 +22,28 @@ Held Layers::kept(Dim rows, Dim cols, Dtype type) const {
 
 Held Layers::temporary(Dim rows, Dim cols, Dtype type) const {
   return {device, Lane::compute, device.alloc(Lane::compute, Band::workspace, rows, cols, type)};
+}
+
+Held Layers::dropout(int module, double share, int place, Tensor x, Tensor y) const {
+  Held mask;
+  enter(module, Pass::forward);
+  if (share > 0) {
+    mask = kept(x.rows, x.cols, Dtype::uint8);
+    launch(Dropout{x, *mask, y, share, drawn(micro_batch_key, std::uint64_t(place))});
+  }
+  leave(module, Pass::forward);
+  return mask;
+}
+
+Held Layers::dropout_backward(int module, double share, Held mask, Tensor dy) const {
+  Held dx;
+  enter(module, Pass::backward);
+  if (mask) {
+    dx = temporary(dy.rows, dy.cols);
+    launch(DropoutBackward{dy, *mask, *dx, share});
+  }
+  leave(module, Pass::backward);
+  return dx;
 }
 
 LinearAt Layers::add_linear(Weights& weights, const std::string& name, Dim in, Dim out) const {

@@ -2,6 +2,7 @@
 //
 // A forward returns what its backward needs as `Kept` structs of tensors that free themselves: that is the activation ledger.
 #pragma once
+#include <cstdint>
 #include <string>
 #include <vector>
 
@@ -88,6 +89,7 @@ struct Layers {
   const TransformerSizes& sizes;
   ModuleTree& tree;
   ModuleHooks* hooks = nullptr;
+  std::uint64_t micro_batch_key = 0;  ///< of the masks of this rank's micro-batch
 
   /// A module begins or ends its part of a pass. -1: no module, but code in the one around it.
   void enter(int module, Pass pass) const {
@@ -96,8 +98,10 @@ struct Layers {
   void leave(int module, Pass pass) const {
     if (hooks && module >= 0) pass == Pass::forward ? hooks->post_forward(module) : hooks->post_backward(module);
   }
-  /// A module that does nothing, as a dropout of 0; frameworks call it all the same.
-  void pass_through(int module, Pass pass) const { enter(module, pass), leave(module, pass); }
+  /// y = x, of which `share` is dropped (0: nothing is launched); returns the mask. `place` tells a model's dropouts apart.
+  Held dropout(int module, double share, int place, Tensor x, Tensor y) const;
+  /// The gradient of x from that of y, which stays as it is; empty if nothing was dropped.
+  Held dropout_backward(int module, double share, Held mask, Tensor dy) const;
 
   /// rows x cols of the model's type: kept for the backward pass, or for the moment.
   Held kept(Dim rows, Dim cols) const { return kept(rows, cols, sizes.type); }
@@ -118,12 +122,13 @@ struct Layers {
 };
 
 struct AttentionKept {
+  int place;  ///< of its dropout
   Held out;
-  Held qkv, lse;                      ///< of a flash kernel
-  Held q, k, v, mask, probabilities;  ///< written out
+  Held qkv, lse;                                             ///< of a flash kernel
+  Held q, k, v, mask, probabilities, dropout_mask, dropped;  ///< written out
 };
 /// From the rows [q heads | k heads | v heads] to the heads' outputs, side by side.
-AttentionKept attention(const Layers&, Held qkv);
+AttentionKept attention(const Layers&, int place, Held qkv);
 /// Returns dqkv.
 Held attention_backward(const Layers&, AttentionKept, Held dout);
 

@@ -3,10 +3,12 @@
 
 #include <utility>
 
+#include "core/draw.h"
+
 namespace shardsim {
 
-Transformer::Transformer(Device& device, const TransformerSizes& sizes, TokenBatchSource source)
-    : sizes_(sizes), layers_{device, sizes_, tree_}, source_(std::move(source)) {
+Transformer::Transformer(Device& device, const TransformerSizes& sizes, TokenBatchSource source, std::uint64_t key)
+    : sizes_(sizes), layers_{device, sizes_, tree_}, source_(std::move(source)), key_(key) {
   root_ = tree_.open("model");
   const auto table = [&](const char* name, Dim rows, int& module) {
     module = tree_.add(name);
@@ -39,12 +41,14 @@ Transformer::Transformer(Device& device, const TransformerSizes& sizes, TokenBat
   if (!sizes.tied) layouts_.push_back(&head_.layout());
   for (int block = 0; sizes.plan.mask_buffers && block < sizes.layers; ++block)
     masks_.push_back(layers_.temporary(sizes.positions, sizes.positions, Dtype::fp32));
+  if (sizes.plan.scores_buffer)
+    scores_ = layers_.temporary(sizes.sequences * sizes.heads.count * sizes.heads.sequence, sizes.heads.sequence);
   for (int module = 0; module < modules(); ++module) visits_.push_back(module);
   if (sizes.tied) visits_.push_back(0);
 }
 
 std::optional<Gpt2Sizes> Transformer::gpt2() const {
-  if (sizes_.is_llama() || !sizes_.tied) return {};
+  if (sizes_.is_llama() || !sizes_.tied || sizes_.plan.hidden_dropout > 0 || sizes_.plan.attention_dropout > 0) return {};
   return Gpt2Sizes{sizes_.layers, sizes_.sequences, sizes_.tokens(), sizes_.hidden, sizes_.heads.count, sizes_.vocab};
 }
 
@@ -55,6 +59,7 @@ void Transformer::begin_step(int, Tensor scaler) {
 }
 
 void Transformer::load(int step, int micro_batch) {
+  layers_.micro_batch_key = drawn(drawn(key_, std::uint64_t(step)), std::uint64_t(micro_batch));
   if (source_) source_(step, micro_batch, id_values_, target_values_);
   ids_ = layers_.kept(sizes_.tokens(), one, Dtype::int64);
   targets_ = layers_.kept(sizes_.tokens(), one, Dtype::int64);
@@ -88,12 +93,13 @@ void Transformer::embed(const Params& params) {
   const Tensor positions = params[position_table_].matrix(none, sizes_.heads.sequence, sizes_.hidden);
   layers_.launch(AddBias{positions, *stream_});
   layers_.leave(positions_module_, Pass::forward);
-  layers_.pass_through(dropout_, Pass::forward);
+  stream_mask_ = layers_.dropout(dropout_, sizes_.plan.hidden_dropout, -1, *stream_, *stream_);
 }
 
 /// Embeddings have no input that needs a gradient: their backward begins and does not end, as a framework's hooks see it.
 void Transformer::embed_backward(const Grads& grads, bool accumulate) {
-  layers_.pass_through(dropout_, Pass::backward);
+  if (Held dropped = layers_.dropout_backward(dropout_, sizes_.plan.hidden_dropout, std::move(stream_mask_), *gradient_))
+    gradient_ = std::move(dropped);
   if (position_table_ >= 0) {
     layers_.enter(positions_module_, Pass::backward);
     const Tensor all = grads[position_table_];

@@ -28,12 +28,18 @@ class Block {
     NormKept norm1, norm2;
     AttentionKept attention;
     FeedForwardKept feed_forward;
+    Held attention_mask, feed_forward_mask;  ///< of the branches' dropouts
   };
   /// All that backward needs, from the block's input.
   Kept compute(const Params& params) const;
-  Held last_linear(const Params& params, const Kept&) const;
+  Held last_linear(const Params& params, Kept&) const;
+  double share() const { return layers_.sizes.plan.hidden_dropout; }
+  /// Of the attention's probabilities, and of its and the feed-forward's branch.
+  enum Dropouts { of_probabilities, of_attention, of_feed_forward, dropouts };
+  int place(Dropouts dropout) const { return dropouts * index_ + dropout; }
 
   const Layers& layers_;
+  int index_;
   bool recomputes_;
   Weights weights_;
   int module_ = -1, attention_ = -1, attention_dropout_ = -1, feed_forward_module_ = -1;
@@ -46,7 +52,8 @@ class Block {
 
 class Transformer : public Model {
  public:
-  Transformer(Device&, const TransformerSizes&, TokenBatchSource);
+  /// `key`: of the masks of dropout, another one on each rank.
+  Transformer(Device&, const TransformerSizes&, TokenBatchSource, std::uint64_t key = 0);
   Transformer(const Transformer&) = delete;
 
   int modules() const override { return int(layouts_.size()); }
@@ -81,10 +88,12 @@ class Transformer : public Model {
   std::vector<Block> blocks_;
   std::vector<const Layout*> layouts_;
   std::vector<int> visits_;
-  Held ids_, targets_, stream_, gradient_, loss_;
+  Held ids_, targets_, stream_, stream_mask_, gradient_, loss_;
   NormKept normed_;
   Held logits_, wide_logits_, log_probabilities_, held_by_loop_;
   std::vector<Held> masks_;
+  Held scores_;  ///< the buffer that the plan asks for
+  const std::uint64_t key_;
   Tensor scaler_;
   std::vector<float> id_values_, target_values_;
 };

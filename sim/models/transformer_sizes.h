@@ -21,8 +21,11 @@ struct TransformerPlan {
   bool fused_activation = true;  ///< GELU or SwiGLU in one kernel, or written out in elementary ones
   enum class Loss : std::uint8_t { fused, unfused, fp32, fp32_fused } loss = Loss::fused;  ///< fp32...: logits are converted first
   Recompute recompute;
-  bool mask_buffers = false;  ///< each block owns a causal mask of positions x positions, fp32, as the first nanoGPT registers
-  bool keeps_logits = false;  ///< the training loop holds on to the logits to the end of the step; not of a fused loss
+  bool mask_buffers = false;     ///< each block owns a causal mask of positions x positions, fp32, as the first nanoGPT registers
+  double hidden_dropout = 0;     ///< share of what is dropped of the embedding and of both branches of a block; a mask each is kept
+  double attention_dropout = 0;  ///< the same of the probabilities of an attention that is written out
+  bool scores_buffer = false;    ///< of an attention that is written out: a buffer as large as its scores, for the whole run
+  bool keeps_logits = false;     ///< the training loop holds on to the logits to the end of the step; not of a fused loss
 };
 
 struct TransformerSizes {

@@ -21,6 +21,7 @@ template <class Scalar> struct Elementwise {
   static void host(const GeluBackward&); static void host(const Silu&); static void host(const SiluBackward&);
   static void host(const SwiGlu&); static void host(const SwiGluBackward&); static void host(const Scale&);
   static void host(const Cube&); static void host(const CubeBackward&); static void host(const Multiply&);
+  static void host(const Dropout&); static void host(const DropoutBackward&);
   static void host(const Copy&); static void host(const ChunkCopy&); static void host(const Quantize&);
   static void host(const Dequantize&); static void host(const SumQuantized&); static void host(const Add&);
   static void host(const Fill&);

@@ -3,6 +3,7 @@
 #include <cmath>
 #include <vector>
 
+#include "core/draw.h"
 #include "numerics/arithmetic.h"
 #include "numerics/elementary.h"
 
@@ -97,6 +98,20 @@ void Elementwise<Scalar>::host(const CubeBackward& o) {
 template <class Scalar>
 void Elementwise<Scalar>::host(const Multiply& o) {
   store<Scalar>(o.y, [a = data<Scalar>(o.a), b = data<Scalar>(o.b)](std::int64_t i) { return a[i] * b[i]; });
+}
+
+template <class Scalar>
+void Elementwise<Scalar>::host(const Dropout& o) {
+  Scalar* mask = data<Scalar>(o.mask);
+  for (std::int64_t i = 0, n = size(o.mask); i < n; ++i) mask[i] = is_dropped(o.key, std::uint64_t(i), o.share) ? 0 : 1;
+  host(DropoutBackward{o.x, o.mask, o.y, o.share});  // what is done to a gradient is what was done to x
+}
+
+template <class Scalar>
+void Elementwise<Scalar>::host(const DropoutBackward& o) {
+  store<Scalar>(o.dx, [dy = data<Scalar>(o.dy), mask = data<Scalar>(o.mask), factor = Scalar(1 / (1 - o.share))](std::int64_t i) {
+    return dy[i] * mask[i] * factor;
+  });
 }
 
 template <class Scalar>

@@ -87,6 +87,29 @@ TEST_CASE("a run that does not fit because of its buckets is told to make them s
   CHECK(has(notes, "Cheapest remedy: a smaller reduce_bucket_size"));
 }
 
+TEST_CASE("a run whose host has too little memory does not fit, and says what the host holds") {
+  Shell shardsim;
+  shardsim.folder().write(
+      "offloaded.yaml",
+      "schemes: [{name: deepspeed, stage: 2, reduce_bucket_size: 1e5, offload_optimizer: cpu}]\nplatform: box.xml\n"
+      "world: 2\nmodel: {kind: gpt2, layers: 1, hidden: 32, heads: 2, vocab: 64, positions: 16}\n"
+      "precision: {param: bf16}\nnumerics: off\n"
+      "prices: {host_memory_bandwidth: 50GBps, host_link_bandwidth: 20GBps}\n");
+  const auto result = [&](const std::string& host_memory) {
+    REQUIRE(shardsim("run offloaded.yaml --json -o offloaded --set prices.host_memory=" + host_memory) == 0);
+    return nlohmann::json::parse(shardsim.out());
+  };
+  const nlohmann::json small = result("100KiB"), large = result("1MiB");
+  CHECK(small["results"][0]["fits"] == false);
+  CHECK(small["results"][0]["host_memory_bytes"] == 102400);
+  CHECK(has(small["notes"].dump(),
+            "in the host's memory is more than the 100.00 KiB that each GPU has of its node's. At the peak: "));
+  CHECK(has(small["notes"].dump(), "More ranks share it among more nodes; without offload_optimizer the GPUs hold it."));
+  CHECK(large["results"][0]["fits"] == true);
+  CHECK(small["results"][0]["host_peak_bytes"] == large["results"][0]["host_peak_bytes"]);
+  CHECK(shardsim("run offloaded.yaml --set prices.host_memory=100") == 2);
+}
+
 TEST_CASE("two runs leave the same bytes") {
   Shell shardsim;
   REQUIRE(shardsim("run s.yaml -o a --quiet") == 0);

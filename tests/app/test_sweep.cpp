@@ -183,6 +183,10 @@ TEST_CASE("rows are ranked, those that do not fit only if wanted, and the Pareto
                  "  #  steps  scheme  step_seconds  needed_bytes  status\n"
                  "  1  2      dp      1.000 s       9.00 MiB      does_not_fit\n"
                  "  and 2 more\n") != std::string::npos);
+  const Words too_large(5, outcome("does_not_fit", 1, 30, 9 << 20)), too_much_for_hosts(5, outcome("does_not_fit", 1, 30, 1));
+  CHECK(ranking_text(plan, too_large, {"step_seconds", true, 1}).find("needs 9.00 MiB of the GPU's 1 B.") != std::string::npos);
+  CHECK(ranking_text(plan, too_much_for_hosts, {"step_seconds", true, 1}).find("needs 1 B of the host's 1 B.") !=
+        std::string::npos);
   CHECK_THROWS_WITH_AS(ranking_text(plan, outcomes, {"parameters", false, 1}),
                        doctest::Contains("--best 'parameters': there is no such figure to rank by; known figures: step_seconds"),
                        ScenarioError);

@@ -105,6 +105,11 @@ TEST_CASE("a peak of one byte more than the GPU has does not fit") {
   CHECK(written(f)["results"][0]["fits"] == false);
   f.gpu_memory = 1300;
   CHECK(written(f)["results"][0]["fits"] == true);
+  f.host_memory = 5, f.host_peak_bytes.add(0, 5);
+  CHECK(written(f)["results"][0]["fits"] == true);
+  CHECK(written(f)["results"][0]["host_memory_bytes"] == 5);
+  f.host_peak_bytes.add(1, 6);
+  CHECK(written(f)["results"][0]["fits"] == false);
   f.gpu_memory = 0;
   CHECK(written(f)["results"][0]["fits"].is_null());
 }

@@ -98,6 +98,30 @@ TEST_CASE("a GPT-2 block keeps what autograd keeps: the rows of the published ta
   }
 }
 
+TEST_CASE("with dropout a GPT-2 block keeps Korthikanti's 34 per token and hidden unit, and 5 a s/h of an attention written out") {
+  const double s = 1024, b = 4, h = 1280, a = 20, sbh = s * b * h, norms = 16 * s * b;
+  TransformerSizes sizes = gpt2_large();
+  sizes.plan.hidden_dropout = 0.1;
+  CHECK(kept_by_a_block(sizes) == 34 * sbh + norms + 4 * a * s * b);
+  sizes.plan.flash_attention = false;
+  CHECK(kept_by_a_block(sizes) == (34 + 2 * a * s / h) * sbh + norms + s * s);
+  sizes.plan.attention_dropout = 0.1;
+  CHECK(kept_by_a_block(sizes) == (34 + 5 * a * s / h) * sbh + norms + s * s);
+  sizes.plan.recompute.kind = Recompute::Kind::selective;
+  CHECK(kept_by_a_block(sizes) == 34 * sbh + norms);
+  sizes.plan.recompute = {Recompute::Kind::full, 1, true};
+  CHECK(kept_by_a_block(sizes) == 2 * sbh);
+  // The last mask is what backward needs last, so nothing stops before the last product.
+  Bench bench(sizes);
+  bench.forward_all();
+  bench.backward(int(bench.model.visits().size()) - 1);
+  bench.device.forget_launches();
+  bench.backward(sizes.layers);
+  CHECK(bench.device.launches("matmul") == 8 + 4);
+  CHECK(bench.device.launches("dropout") == 3);
+  CHECK(bench.device.launches("dropout_backward") == 3);
+}
+
 TEST_CASE("a Llama block keeps 12 + 4g + 8f per token and hidden unit, or 2f less with SwiGLU in one kernel") {
   for (const char* name : {"llama-7b", "llama-3-8b"}) {
     INFO(name);
@@ -166,6 +190,7 @@ TEST_CASE("nothing is left of a step but parameters and gradients, in every plan
             TransformerSizes sizes = paper(find_preset(name)->shape, 2, 64);
             sizes.layers = 2;
             sizes.plan = {flash, fused, loss, {kind, 1, true}};
+            if (name == std::string("gpt2")) sizes.plan.hidden_dropout = 0.1, sizes.plan.attention_dropout = flash ? 0 : 0.1;
             Bench bench(sizes);
             bench.forward_all();
             bench.backward_all();

@@ -81,6 +81,9 @@ inline std::vector<Op> all_ops(Workbench& b, std::int64_t n, Dtype type) {
   ops.push_back(Cube{some(), some()});
   ops.push_back(CubeBackward{some(), some()});
   ops.push_back(Multiply{some(), some(), some()});
+  const Tensor drops = b.vector(n, Dtype::uint8);
+  ops.push_back(Dropout{some(), drops, some(), 0.3, 7});
+  ops.push_back(DropoutBackward{some(), drops, some(), 0.3});
   ops.push_back(MseLoss{b.vector(n, type), b.vector(n, type), b.vector(n, type), b.vector(1), {}, 2});
   ops.push_back(Copy{b.vector(n), b.vector(n, type)});
   const std::vector<Chunk> halves{{dim(0), dim(n - n / 2), dim(n / 2)}, {dim(n / 2), dim(0), dim(n - n / 2)}};

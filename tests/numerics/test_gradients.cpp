@@ -177,6 +177,17 @@ TEST_CASE("what a backward adds is what it would have written") {
   check(bias_before, dbias, written_bias);
 }
 
+TEST_CASE("gradients of a dropout: what was dropped has none, and the rest is scaled") {
+  for (std::int64_t n : {1, 2, 33}) {
+    Bench bench(12);
+    const Tensor x = bench.vector(n), mask = bench.vector(n), y = bench.vector(n), dy = bench.vector(n), dx = bench.vector(n);
+    auto dropout = [&] { compute(Dropout{x, mask, y, 0.4, 5}); };
+    dropout();
+    compute(DropoutBackward{dy, mask, dx, 0.4});
+    CHECK(worst_gradient(dropout, {{y, dy}}, {{x, dx}}) < limit);
+  }
+}
+
 TEST_CASE("gradients of a masked softmax and of a log softmax") {
   for (std::int64_t s : {1, 2, 18}) {
     CAPTURE(s);

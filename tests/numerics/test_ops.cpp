@@ -2,6 +2,7 @@
 #include <doctest/doctest.h>
 
 #include <cmath>
+#include <numeric>
 #include <limits>
 
 #include "numerics/close.h"
@@ -187,6 +188,22 @@ TEST_CASE("numbers of 4 bits are -8 to 7 of a group's scale, and parts are summe
   numerics::run(SumQuantized{q, scales, sum, sum_scales.slice(dim(0), Dim(1, 4)), 2, 4});
   CHECK(values(sum) == std::vector<float>{-8, 0, 3, 0});
   CHECK(values(sum_scales) == std::vector<float>(4, 9 / 8.f));
+  CHECK(bench.margins_untouched());
+}
+
+TEST_CASE("a dropout drops its share, by its key and each element's position, and scales what is left") {
+  Workbench bench(7);
+  const std::int64_t n = 10000;
+  const Tensor x = bench.vector(std::vector<float>(n, 3.f)), mask = bench.vector(n, Dtype::uint8), y = bench.vector(n);
+  numerics::run(Dropout{x, mask, y, 0.25, 42});
+  const std::vector<float> drawn = values(mask);
+  const double left = std::accumulate(drawn.begin(), drawn.end(), 0.0);
+  CHECK(std::abs(left - 7500) < 4 * std::sqrt(n * 0.25 * 0.75));
+  for (std::int64_t i = 0; i < n; ++i) CHECK(values(y)[std::size_t(i)] == (drawn[std::size_t(i)] == 1 ? 4.f : 0.f));
+  numerics::run(Dropout{x, mask, y, 0.25, 42});
+  CHECK(values(mask) == drawn);
+  numerics::run(Dropout{x, mask, y, 0.25, 43});
+  CHECK(values(mask) != drawn);
   CHECK(bench.margins_untouched());
 }
 

@@ -1,6 +1,7 @@
 // What a careful reader of the textbook asks next: replicas of shards, accumulation, clipping, half precision with loss scaling,
 // schedules and decay groups.
 #include <doctest/doctest.h>
+#include <unistd.h>
 
 #include <cmath>
 
@@ -62,6 +63,21 @@ TEST_CASE("hsdp sends 3(S-1)/S + 2(R-1)/(RS) of the parameters per rank, at ever
         for (const RankResult& rank : result.ranks) CHECK(double(rank.traffic_bytes) == doctest::Approx(expected).epsilon(1e-12));
       }
     }
+}
+
+TEST_CASE("numbers have to fit into this machine: of a scheme that shards over all ranks, whatever the mesh says of others") {
+  Scenario s = small_scenario();
+  s.world = 64, s.knobs.shards = 1;
+  // 16 bytes per parameter for a copy: an eighth of this machine's memory, which hsdp would hold 64 times.
+  const double memory = double(sysconf(_SC_PHYS_PAGES)) * double(sysconf(_SC_PAGESIZE));
+  s.model.widths = {1, std::int64_t(memory / 8 / 16 / 2)};
+  const Registry registry = built_in_schemes();
+  const auto check = [&](const char* scheme) { check_that_numbers_fit(s, *registry.find(scheme)); };
+  CHECK_NOTHROW(check("zero3"));
+  CHECK_THROWS_WITH_AS(check("hsdp"), doctest::Contains("the numbers of 64 ranks are at least"), ScenarioError);
+  CHECK_THROWS_AS(check("dp"), ScenarioError);
+  s.knobs.shards = 64;
+  CHECK_NOTHROW(check("hsdp"));
 }
 
 TEST_CASE("hsdp with one replica has zero3's bits, and several replicas differ by rounding only") {

@@ -77,6 +77,42 @@ TEST_CASE("with micro-batches dp is zero1 and zero2 is zero3, for transformers t
     }
 }
 
+TEST_CASE("dropout drops the same in every scheme, on both backends, and again where it is computed again") {
+  for (const bool tied : {true, false}) {
+    Scenario s = small_transformer(Family::gpt2, tied);
+    s.knobs.accumulation = 2;
+    const std::uint64_t without = theta_of(s, "dp");
+    TransformerPlan& plan = s.transformer->plan;
+    plan.flash_attention = false, plan.hidden_dropout = 0.2, plan.attention_dropout = 0.1;
+    CHECK(theta_of(s, "dp") != without);
+    CHECK(theta_of(s, "dp") == theta_of(s, "zero1"));
+    const std::uint64_t sharded = theta_of(s, "zero3");
+    CHECK(theta_of(s, "zero2") == sharded);
+    s.backend = "threads";
+    CHECK(theta_of(s, "zero3") == sharded);
+    s.backend = "simgrid";
+    for (const Recompute recompute : {Recompute{Recompute::Kind::selective, 1, true}, Recompute{Recompute::Kind::full, 1, true},
+                                      Recompute{Recompute::Kind::full, 2, false}}) {
+      plan.recompute = recompute;
+      CHECK(theta_of(s, "zero3") == sharded);
+    }
+    plan.recompute = {};
+    s.seed = s.seed + 1;
+    CHECK(theta_of(s, "zero3") != sharded);
+  }
+}
+
+TEST_CASE("a model with dropout learns, and begins at the loss of one without, but for the noise") {
+  Scenario s = small_transformer(Family::gpt2, true);
+  s.steps = 60, s.knobs.adam.lr = 3e-3f;
+  const std::vector<float> plain = run(s, "dp").ranks[0].losses;
+  s.transformer->plan.hidden_dropout = 0.1;
+  const SchemeResult dropped = run(s, "dp");
+  CHECK(dropped.ranks[0].losses.back() < 0.95f * dropped.ranks[0].losses.front());
+  CHECK(dropped.ranks[0].losses.front() == doctest::Approx(plain.front()).epsilon(0.05));
+  CHECK(dropped.ranks[0].losses.front() != plain.front());
+}
+
 TEST_CASE("what is computed again has the bits of what is kept") {
   for (const auto& [family, tied] : models)
     for (const bool flash : {true, false}) {
@@ -100,6 +136,8 @@ TEST_CASE("numerics full, twin and off give the same seconds and bytes of everyt
         if (!clips) s.knobs.clip = 0;
         s.knobs.decays_matrices_only = clips, s.knobs.adam.weight_decay = 0.1f;
         s.transformer->plan.fused_activation = s.transformer->plan.flash_attention = clips;
+        if (family == Family::gpt2)
+          s.transformer->plan.hidden_dropout = 0.1, s.transformer->plan.attention_dropout = clips ? 0 : 0.1;
         s.transformer->twin_hidden = 8, s.transformer->twin_heads = 2, s.transformer->twin_vocab = 5;
         s.transformer->twin_sequence = 3;
         const SchemeResult full = run(s, scheme);

@@ -98,6 +98,35 @@ TEST_CASE("what the ranks do not share in pairs of elements is reduced and scatt
   CHECK(alone.size() == mine.unit_parameters.size() - 2 * 3);
 }
 
+TEST_CASE("what is no multiple of two elements per rank goes round all ranks in its own type, to the element, from messages") {
+  const PlatformFile platform(IdealGpus{.gpus = 64});
+  for (const auto& [nodes, per_node] : std::vector<std::pair<int, int>>{{2, 1}, {3, 1}, {2, 4}, {4, 2}, {8, 1}, {8, 8}}) {
+    const int n = nodes * per_node;
+    if (n > counted_worlds.back()) continue;
+    INFO(nodes << " nodes of " << per_node);
+    Scenario s = thin_gpt2(false);
+    TransformerShape& shape = s.transformer->shape;
+    // Tables have an odd number of rows of n (or of nine) elements. Rows of nine are no even groups, but columns of six are.
+    shape.hidden = shape.head_dim = n == 3 ? 9 : n, shape.heads = shape.kv_heads = 1, shape.ffn = n == 3 ? 6 : 4 * n;
+    shape.vocab = n + n % 2 + 9, shape.positions = n + n % 2 + 7;
+    s.world = n, s.knobs.shards = per_node, s.platform = platform.path(), s.steps = 2, s.fabric = Fidelity::ring;
+    s.numerics = Numerics::off;
+    const SchemeResult plain = run(s, stage3(every_use)), mine = run(s, stage3(every_use, qgz));
+    std::int64_t saved = 0;
+    std::size_t quantized = 0;
+    for (const Matrix& m : matrices_of(shape)) {
+      if (elements_of(m) % (2 * n) != 0) continue;  // alike in both
+      ++quantized;
+      saved += 4 * elements_of(m) / n * (n - 1) - bytes_in_node(m, nodes, per_node) - bytes_between_nodes(m, nodes, per_node);
+    }
+    CHECK(quantized == (n == 3 ? 4 : 8));
+    for (int rank = 0; rank < n; ++rank)
+      CHECK(plain.ranks[std::size_t(rank)].traffic_bytes - mine.ranks[std::size_t(rank)].traffic_bytes == s.steps * saved);
+    CHECK(collectives(mine, Verb::all_to_all).size() == 4 * quantized);
+    CHECK(collectives(mine, Verb::reduce_scatter).size() == mine.unit_parameters.size() - quantized);
+  }
+}
+
 TEST_CASE("on one node, and on one rank, it is stage 3, bit for bit") {
   for (const int world : {1, 4}) {
     Scenario s = divisible(32, world, world);

@@ -7,13 +7,13 @@
 
 #include "core/error.h"
 #include "systems/checks.h"
+#include "systems/megatron_runs.h"
 
 using namespace shardsim;
 using namespace shardsim::test;
 
 namespace {
 
-constexpr double mib = 1 << 20, gib = 1 << 30;
 const Words plain{{"use_distributed_optimizer", "false"}};
 const Words overlapped{{"overlap_grad_reduce", "true"}, {"overlap_param_gather", "true"}, {"bucket_size", "1500"}};
 
@@ -40,19 +40,6 @@ std::vector<std::int64_t> buckets_of(std::vector<std::int64_t> counts, std::int6
   }
   return buckets;
 }
-
-/// The model of Megatron-LM's own functional tests: 50257 tokens of GPT-2's, padded to a multiple of 128.
-Scenario megatron_test_gpt(int gpus) {
-  Scenario s = gpt2_large();
-  TransformerShape& shape = s.transformer->shape;
-  shape.layers = 12, shape.hidden = 512, shape.heads = shape.kv_heads = 8, shape.head_dim = 64, shape.ffn = 2048;
-  s.transformer->plan.loss = TransformerPlan::Loss::fp32_fused;
-  s.world = gpus, s.steps = 3, s.knobs.accumulation = 32 / (4 * gpus), s.knobs.clip = 1;
-  s.memory.torch = true;
-  return s;
-}
-
-constexpr std::int64_t parameters_of_test_gpt = 64'109'568;
 
 }  // namespace
 
@@ -274,95 +261,4 @@ TEST_CASE("Megatron's timeline tells of every bucket") {
   }
   CHECK(reductions > 10);
   CHECK(gathers == reductions);
-}
-
-/// Megatron-LM's functional tests print torch.cuda.memory_allocated after a step, and its maximum (mem-allocated-bytes and
-/// mem-max-allocated-bytes of tests/functional_tests/test_cases/gpt at d98e8a64dd): 12 layers of 512, 4 x 1024 tokens, bf16, a
-/// batch of 32, runs of one node. All have the same constant beside what tensors hold: cuBLAS's workspaces, two of 8 x 4096 KiB
-/// (CUBLAS_WORKSPACE_CONFIG is :4096:8 in these tests), and Transformer Engine's own.
-constexpr std::int64_t cublas_mib = 2 * 32;
-
-/// A test's run; workspaces in pieces of Transformer Engine's.
-SchemeResult megatron_test(int gpus, std::int64_t transformer_engine_mib, const Words& words, const TransformerPlan& plan) {
-  Scenario s = megatron_test_gpt(gpus);
-  s.memory.cublas_workspace = transformer_engine_mib * std::int64_t(mib);
-  s.memory.cublas_workspaces = int(cublas_mib / transformer_engine_mib + 1);
-  s.transformer->plan = plan;
-  return train(s, words);
-}
-
-void check_measured(const std::string& what, std::int64_t predicted_bytes, double measured, double within) {
-  const double predicted = double(predicted_bytes) / gib, error = predicted / measured - 1;
-  MESSAGE(what << ": predicted " << predicted << " GiB | measured " << measured << " GiB | error " << 100 * error << " %");
-  CHECK(std::abs(error) < within);
-}
-
-std::int64_t now(const SchemeResult& result) { return result.ranks[0].allocator.allocated_now; }
-std::int64_t peak(const SchemeResult& result) { return result.ranks[0].allocator.allocated; }
-
-TransformerPlan with_recomputation(bool flash) {
-  TransformerPlan plan{.flash_attention = flash, .loss = TransformerPlan::Loss::fp32_fused, .recompute = {}};
-  plan.recompute = {Recompute::Kind::full, 1, false};
-  return plan;
-}
-
-/// gpt3_mcore_te_tp1_pp1_ ... resume_torch_dist_ and dist_optimizer (and frozen_resume_...), or uniform_full_recompute; _1node on 4
-/// GPUs. Attention is Transformer Engine's fused one. Where a test was run again, or elsewhere, all figures are here.
-TEST_CASE("Megatron's measured memory: the distributed optimizer and DDP differ as predicted within 2 %, peaks within 10 %") {
-  struct Figures {
-    double resident, peak;  ///< GiB
-  };
-  struct Row {
-    std::string gpu;
-    int gpus;
-    std::int64_t transformer_engine;        ///< MiB: 4, or 32 from Hopper on
-    std::vector<Figures> distributed, ddp;  ///< ddp computes every block again
-  };
-  const TransformerPlan plan{.loss = TransformerPlan::Loss::fp32_fused, .recompute = {}};
-  for (const Row& row :
-       {Row{"A100",
-            8,
-            4,
-            {{0.51421, 2.525481}, {0.51421, 2.527297}, {0.51421, 2.526457}},
-            {{1.149797, 2.36199}, {1.147844, 2.361013}, {1.14589, 2.358083}}},
-        {"H100", 8, 32, {{0.541554, 2.506927}, {0.541553, 2.505949}}, {{1.173235, 2.385428}, {1.175189, 2.388358}}},
-        {"GB200", 8, 32, {{0.541554, 2.554642}, {0.541554, 2.553802}}, {{1.173235, 2.386405}, {1.175189, 2.388358}}},
-        {"GB200", 4, 32, {{0.631955, 2.644202}}, {{1.173235, 2.386406}}}}) {
-    const SchemeResult distributed = megatron_test(row.gpus, row.transformer_engine, {}, plan);
-    const SchemeResult ddp = megatron_test(row.gpus, row.transformer_engine, plain, with_recomputation(true));
-    const std::string name = std::to_string(row.gpus) + " " + row.gpu + ", ";
-    for (const Figures& d : row.distributed) {
-      check_measured(name + "distributed optimizer, resident", now(distributed), d.resident, 0.02);
-      check_measured(name + "distributed optimizer, peak", peak(distributed), d.peak, 0.1);
-      for (const Figures& all : row.ddp)
-        check_measured(name + "difference", now(ddp) - now(distributed), all.resident - d.resident, 0.02);
-    }
-    for (const Figures& all : row.ddp) {
-      check_measured(name + "DDP, resident", now(ddp), all.resident, 0.02);
-      check_measured(name + "DDP with recomputation, peak", peak(ddp), all.peak, 0.1);
-    }
-  }
-}
-
-/// gpt3_mcore_te_tp1_pp1_dist_optimizer_no_mmap_bin_files and _fim_dataset. Their peaks have the masks of the attention's dropout
-/// in every layer, which the models here do not have; with every block computed again (uniform_full_recompute) there is one layer's
-/// at a time.
-TEST_CASE(
-    "Megatron's measured memory with unfused attention: what is resident within 2 %, and with recomputation the peak within 10 %") {
-  const TransformerPlan unfused{.flash_attention = false, .loss = TransformerPlan::Loss::fp32_fused, .recompute = {}};
-  struct Row {
-    const char* what;
-    int gpus;
-    std::int64_t transformer_engine;
-    std::vector<double> resident;
-  };
-  for (const Row& row :
-       {Row{"8 A100", 8, 4, {0.51421, 0.514312}}, {"8 H100, 8 GB200", 8, 32, {0.541554, 0.545568}}, {"4 GB200", 4, 32, {0.631955}}})
-    for (const double resident : row.resident)
-      check_measured(row.what, now(megatron_test(row.gpus, row.transformer_engine, {}, unfused)), resident, 0.02);
-  const SchemeResult ddp = megatron_test(8, 4, plain, with_recomputation(false));
-  for (const auto& [resident, most] : {std::pair{1.147844, 2.360037}, {1.14589, 2.358083}}) {
-    check_measured("8 A100, DDP, resident", now(ddp), resident, 0.02);
-    check_measured("8 A100, DDP with recomputation, peak", peak(ddp), most, 0.1);
-  }
 }

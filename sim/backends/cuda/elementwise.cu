@@ -17,6 +17,8 @@ template void perform(StreamExecutor&, const Scale&);
 template void perform(StreamExecutor&, const Cube&);
 template void perform(StreamExecutor&, const CubeBackward&);
 template void perform(StreamExecutor&, const Multiply&);
+template void perform(StreamExecutor&, const Dropout&);
+template void perform(StreamExecutor&, const DropoutBackward&);
 template void perform(StreamExecutor&, const Copy&);
 template void perform(StreamExecutor&, const ChunkCopy&);
 template void perform(StreamExecutor&, const Add&);

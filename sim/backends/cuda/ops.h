@@ -22,6 +22,8 @@ template <class On> void perform(On&, const Scale&);
 template <class On> void perform(On&, const Cube&);
 template <class On> void perform(On&, const CubeBackward&);
 template <class On> void perform(On&, const Multiply&);
+template <class On> void perform(On&, const Dropout&);
+template <class On> void perform(On&, const DropoutBackward&);
 template <class On> void perform(On&, const Copy&);
 template <class On> void perform(On&, const ChunkCopy&);
 template <class On> void perform(On&, const Add&);
