@@ -94,19 +94,17 @@ void perform(On& on, const Multiply& o) {
   map(on, numbers(o.y), size(o.y), numbers(o.a), numbers(o.b), [] SHARDSIM_BOTH(float a, float b) { return a * b; });
 }
 
-/// Each element's draw is its position's, so that the order of the threads decides nothing.
 template <class On>
 void perform(On& on, const Dropout& o) {
   const Numbers xs = numbers(o.x), masks = numbers(o.mask), ys = numbers(o.y);
   const std::int64_t n = size(o.x);
   const std::uint64_t key = o.key;
-  const double share = o.share;
-  const float factor = float(1 / (1 - o.share));
+  const double share = o.share, factor = 1 / (1 - share);
   on.each(packs_of(n), [=] SHARDSIM_BOTH(std::int64_t p) {
     Pack x = load(xs, p, n), mask;
     for (int i = 0; i < Pack::size; ++i) {
       mask.x[i] = is_dropped(key, std::uint64_t(p * Pack::size + i), share) ? 0.f : 1.f;
-      x.x[i] *= mask.x[i] * factor;
+      x.x[i] *= mask.x[i] * float(factor);
     }
     save(masks, p, n, mask);
     save(ys, p, n, x);
