@@ -157,11 +157,9 @@ std::vector<Socket> guests_of(const Nodes& nodes, const std::string& run, double
 Socket host_of(const Nodes& nodes, const std::string& run, double seconds) {
   const Patience patience(seconds);
   const Hello here = hello_of(nodes, run);
-  for (std::string why = "no answer";;) {
-    if (patience.left() <= 0)
-      throw ScenarioError(prefix_of(nodes) + "node 0 did not let all begin within " + patience.text() + " (" + why +
-                          "); start it there, and see that this machine can reach it");
-    Socket made = Socket::connected_to(nodes.host, nodes.port, patience.left(), why);
+  for (std::string why;;) {
+    constexpr double least = 1;  // seconds that an attempt has, and there is one in any case
+    Socket made = Socket::connected_to(nodes.host, nodes.port, std::max(least, patience.left()), why);
     if (made) {
       made.send(&here, sizeof here);
       made.wait_at_most(std::max(1e-3, patience.left()));
@@ -179,6 +177,9 @@ Socket host_of(const Nodes& nodes, const std::string& run, double seconds) {
       }
       why = "it hung up, or not all are there";
     }
+    if (patience.left() <= 0)
+      throw ScenarioError(prefix_of(nodes) + "node 0 did not let all begin within " + patience.text() + " (" + why +
+                          "); start it there, and see that this machine can reach it");
     std::this_thread::sleep_for(std::chrono::milliseconds(50));
   }
 }
