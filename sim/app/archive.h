@@ -1,6 +1,7 @@
 // Archive: a result as bytes, to hand it from a forked process to its parent, or from one node to another. Both are the same
 // program, so trivially copyable structs go as they are.
 #pragma once
+#include <algorithm>
 #include <cstring>
 #include <string>
 #include <type_traits>
@@ -34,6 +35,17 @@ class Archive {
     if constexpr (std::is_trivially_copyable_v<T>) raw(values.data(), size * sizeof(T));
     else
       for (T& value : values) (*this)(value);
+  }
+  /// Ranks mostly hold the same: what one of the last few compositions was is written as its number.
+  void value_of(std::vector<Part>& parts) {
+    const std::size_t first = known_.size() > 8 ? known_.size() - 8 : 0;
+    std::size_t number = std::size_t(std::find(known_.begin() + std::ptrdiff_t(first), known_.end(), parts) - known_.begin());
+    (*this)(number);
+    if (number == known_.size()) {
+      value_of<Part>(parts);
+      known_.push_back(parts);
+    }
+    if (reading_) parts = known_[number];
   }
   void value_of(std::string& text) {
     std::vector<char> characters(text.begin(), text.end());
@@ -78,6 +90,7 @@ class Archive {
     if (size > 0) std::memcpy(at, bytes_.data() + position_, size);
     position_ += size;
   }
+  std::vector<std::vector<Part>> known_;
   std::string bytes_;
   std::size_t position_ = 0;
   bool reading_ = false;

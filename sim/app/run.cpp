@@ -15,6 +15,7 @@
 #include "app/on_gpus.h"
 #include "app/process.h"
 #include "app/programs.h"
+#include "app/score.h"
 #include "app/share.h"
 #include "backends/cuda/errors.h"
 #include "backends/simgrid/backend.h"
@@ -46,6 +47,7 @@ struct Ranks {
   const SchemeChoice& choice;
   const Progress& progress;
   const TrainingSet& set;
+  Score* score;  ///< null: every rank has a scheme and a model of its own
   StopAt stop;
   struct Own {
     std::vector<StepReport> reports;
@@ -57,9 +59,8 @@ struct Ranks {
     std::vector<TimelineEntry> timeline;
     ShardSet shard;
     bool has_closed_forms = true;
-    int shards = 1;
+    int shards = 1, steps = 0;
     std::vector<std::string> unit_names;
-    int steps = 0;
   };
   std::vector<Own> own;
 };
@@ -82,16 +83,20 @@ std::vector<std::string> names_of(const Model& model, const std::vector<Unit>& u
 void train(Ranks& ranks, Device& device, Fabric& fabric) {
   const Scenario& scenario = ranks.scenario;
   Ranks::Own& own = ranks.own[device.rank()];
-  const std::unique_ptr<Model> model = ranks.set.model(device, device.rank());
-  const std::unique_ptr<Scheme> scheme = ranks.choice.make();
-  Rank rank{device, fabric, *model, scenario.knobs, ranks.set.theta0(), ranks.choice.label, device.rank(), scenario.world};
+  const std::unique_ptr<Model> own_model = ranks.score ? nullptr : ranks.set.model(device, device.rank());
+  const std::unique_ptr<Scheme> scheme = ranks.score ? ranks.score->part() : ranks.choice.make();
+  Model& model = ranks.score ? ranks.score->model() : *own_model;
+  Rank rank{device, fabric, model, scenario.knobs, ranks.set.theta0(), ranks.choice.label, device.rank(), scenario.world};
   scheme->bind(rank);
   device.synchronize();
-  own.reports.resize(scenario.steps), own.begin.resize(scenario.steps), own.end.resize(scenario.steps);
-  own.host_begin.resize(scenario.steps);
-  own.units = scheme->units(), own.shard = scheme->shard(), own.has_closed_forms = scheme->has_closed_forms(),
-  own.shards = scheme->mesh().shards.size;
-  if (dynamic_cast<const BandScheme*>(scheme.get())) own.unit_names = names_of(*model, own.units);
+  own.reports.resize(scenario.steps);
+  for (auto* dates : {&own.begin, &own.end, &own.host_begin}) dates->resize(scenario.steps);
+  if (!ranks.score || device.rank() == 0) {
+    own.units = scheme->units(), own.shard = scheme->shard(), own.has_closed_forms = scheme->has_closed_forms();
+    own.shards = scheme->mesh().shards.size;
+    const Scheme* original = ranks.score ? &ranks.score->scheme() : scheme.get();
+    if (dynamic_cast<const BandScheme*>(original)) own.unit_names = names_of(model, own.units);
+  }
   for (int step = 0; step < scenario.steps && ranks.stop.begins(step); ++step) {
     if (interrupted() && scenario.nodes.count > 1) throw cuda::GpuError("interrupted");  // the other nodes may be steps ahead
     if (scenario.tells_timeline && device.rank() == 0 && step + 1 == scenario.steps) rank.timeline = &own.timeline;
@@ -127,7 +132,7 @@ RankResult books_of(const Device& device, Ranks::Own& own, bool recorded, bool n
   result.peak = device.ledger().peak();
   result.model_state_peak = device.ledger().model_state_peak();
   result.host_peak = device.host_ledger().peak();
-  result.resident = own.resident, result.host_resident = own.host_resident;
+  result.resident = std::move(own.resident), result.host_resident = std::move(own.host_resident);
   result.crossed = device.crossed();
   result.allocator = device.ledger().allocator();
   result.allocator.allocated_now = own.allocated;
@@ -156,8 +161,8 @@ std::string in_ranges(const std::vector<int>& ranks) {
 }  // namespace
 
 SchemeResult run_on(Backend& backend, const Scenario& scenario, const TrainingSet& set, const SchemeChoice& choice,
-                    const Progress& progress, const std::function<int(int)>& representative, const Crew& crew) {
-  Ranks ranks{scenario, choice, progress, set, {}, std::vector<Ranks::Own>(std::size_t(scenario.world))};
+                    const Progress& progress, const std::function<int(int)>& representative, const Crew& crew, Score* score) {
+  Ranks ranks{scenario, choice, progress, set, score, {}, std::vector<Ranks::Own>(std::size_t(scenario.world))};
   const auto body = [&ranks](Device& device, Fabric& fabric) {
     const std::string where = "scheme '" + ranks.choice.label + "', rank " + std::to_string(device.rank()) + ", step ";
     auto step = [&] { return std::to_string(ranks.own[device.rank()].steps) + ": "; };
@@ -250,7 +255,8 @@ SchemeResult run_on_simgrid(const Scenario& scenario, const TrainingSet& set, co
   if (scenario.notes_prices) settings.notes = &notes;
   SimgridBackend backend(settings);
   const auto representative = [&backend](int rank) { return backend.representative(rank); };
-  SchemeResult done = run_on(backend, scenario, set, choice, progress, representative);
+  const std::unique_ptr<Score> score = plan.programs ? nullptr : score_of(scenario, set, choice);
+  SchemeResult done = run_on(backend, scenario, set, choice, progress, representative, {}, score.get());
   if (!backend.folds())
     for (RankResult& rank : done.ranks) rank.stands_for.clear();
   done.folding = folding_words(plan, backend, done);

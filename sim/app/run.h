@@ -10,6 +10,8 @@
 
 namespace shardsim {
 
+class Score;
+
 /// Called by run_scheme while it works: steps done, steps in all, simulated seconds.
 using Progress = std::function<void(int, int, double)>;
 
@@ -23,9 +25,9 @@ void check_that_numbers_fit(const Scenario&, const SchemeChoice&);
 SchemeResult run_scheme(const Scenario&, const TrainingSet&, const SchemeChoice&, const Progress& = {});
 
 /// Runs one scheme on a backend, in this process. `representative`: of folded ranks, the one that was simulated for each. `crew`:
-/// the ranks that are this process's own, where others have the rest.
+/// the ranks that are this process's own, where others have the rest. `score`: what all ranks play, if there is one.
 SchemeResult run_on(Backend&, const Scenario&, const TrainingSet&, const SchemeChoice&, const Progress& = {},
-                    const std::function<int(int)>& representative = {}, const Crew& crew = {});
+                    const std::function<int(int)>& representative = {}, const Crew& crew = {}, Score* score = nullptr);
 
 /// True once Ctrl-C was pressed; run_scheme then ends after the step at hand and says so in its result. Pressed again, it ends the
 /// program.

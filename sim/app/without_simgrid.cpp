@@ -1,6 +1,7 @@
 // What stands in for the simgrid backend in a program that is built without SimGrid: one line that says so.
 #if !SHARDSIM_SIMGRID
 #include "backends/simgrid/backend.h"
+#include "backends/simgrid/tape.h"
 #include "core/error.h"
 
 namespace shardsim {
@@ -23,6 +24,16 @@ bool SimgridBackend::has_jitter() const { refuse(); }
 const Gpu& SimgridBackend::gpu(int) const { refuse(); }
 std::vector<AllocatorEvent> SimgridBackend::allocator_history(int) const { refuse(); }
 std::map<std::string, double> SimgridBackend::link_bytes() const { refuse(); }
+bool SimgridBackend::folds() const { refuse(); }
+
+class simgrid_backend::Taker {};
+Score::Score(Original original) : original_(std::move(original)) {}
+Score::~Score() = default;
+bool Score::is_even() const { return false; }
+std::unique_ptr<Scheme> Score::part() { refuse(); }
+Model& Score::model() const { refuse(); }
+const Scheme& Score::scheme() const { refuse(); }
+
 std::string platform_refusal(const std::string&, const std::filesystem::path&) { return {}; }
 
 }  // namespace shardsim

@@ -92,6 +92,7 @@ class Device {
 
   Ledger ledger_, host_ledger_;
   Recorder recorder_;
+  Crossing crossed_;
 
  private:
   friend class Fabric;
@@ -102,7 +103,6 @@ class Device {
   Label label_;
   Hazards hazards_;
   Tensor arena_;
-  Crossing crossed_;
   std::exception_ptr deferred_;
 };
 

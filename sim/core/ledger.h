@@ -2,8 +2,7 @@
 #pragma once
 #include <array>
 #include <cstdint>
-#include <map>
-#include <tuple>
+#include <limits>
 #include <vector>
 
 #include "core/band.h"
@@ -23,9 +22,10 @@ struct LedgerEntry {
 /// A part of what is held: `bytes` of `band`, for `unit`, allocated by `cause`.
 struct Part {
   Band band;
-  std::int32_t unit;
   Verb cause;
+  std::int32_t unit;
   std::int64_t bytes;
+  bool operator==(const Part&) const = default;
 };
 
 /// The worst instant of a quantity, and what was held then.
@@ -43,7 +43,7 @@ constexpr bool is_model_state(Band band) { return band != Band::activation && ba
 struct AllocatorBooks {
   bool emulated = false;                                                ///< false: exact, what is asked for is what is held
   std::int64_t requested = 0, allocated = 0, active = 0, reserved = 0;  ///< peaks, each at its own worst instant
-  std::int64_t allocated_now = 0;  ///< between steps: PyTorch's memory_allocated there
+  std::int64_t allocated_now = 0;                                       ///< between steps: PyTorch's memory_allocated there
   // When `reserved` came to its peak: handed out, by band; freed, but another stream may still use it; cached.
   std::array<std::int64_t, band_count> bands{};
   std::int64_t awaiting = 0, cached = 0;
@@ -61,8 +61,10 @@ class Ledger {
   void hold(const LedgerEntry& entry) { window_.push_back(entry); }
 
   /// Folds what came since the last fold into the peaks. Entries may have come out of order (streams are billed in batches):
-  /// they are sorted by time here; entries of one instant keep the order in which they came.
-  void fold();
+  /// they are sorted by time here; entries of one instant keep the order in which they came. What is not before the date waits:
+  /// more may come that is as early.
+  void fold(double before = std::numeric_limits<double>::infinity());
+  std::size_t waiting() const { return window_.size(); }
 
   // All of these speak of what has been folded.
   std::int64_t held() const { return held_; }
@@ -76,9 +78,9 @@ class Ledger {
   const AllocatorBooks& allocator() const { return allocator_; }
 
  private:
-  using Key = std::tuple<Band, std::int32_t, Verb>;
+  Part& part_of(const LedgerEntry&);
   std::vector<LedgerEntry> window_, entries_;
-  std::map<Key, std::int64_t> by_key_;
+  std::vector<Part> parts_;  // by band, unit and cause
   std::int64_t held_ = 0, model_state_ = 0;
   Peak peak_, model_state_peak_;
   AllocatorBooks allocator_;

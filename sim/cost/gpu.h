@@ -13,6 +13,7 @@ struct AttentionSpeed {
   double flops = 0;  ///< per second, of long sequences; 0: as a matrix product
   double half_sequence = 0;
   double forward_share = 0.26;  ///< of the time of both
+  bool operator==(const AttentionSpeed&) const = default;
 };
 
 /// Who said a fact; later ones win.
@@ -49,6 +50,8 @@ struct Gpu {
 
   std::string attention, stack = "natural";  ///< names of the attention kernel and the software stack that the facts were taken of
   std::array<Origin, 32> origins{};          ///< of each fact, by its position in facts()
+
+  bool operator==(const Gpu&) const = default;
 };
 
 }  // namespace shardsim

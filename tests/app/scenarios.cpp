@@ -60,10 +60,10 @@ SchemeResult made_by_hand(const std::string& scheme) {
       rank.spans.push_back({begin + 0.5, begin + 2, 400, 400, 0, Lane::gather, Verb::all_reduce, Span::collective, false});
     }
     rank.traffic_bytes = 800, rank.control_bytes = 16;
-    rank.resident = {{Band::param, 0, Verb::bind, 400}, {Band::grad, 0, Verb::bind, 400}, {Band::opt, 0, Verb::bind, 800}};
+    rank.resident = {{Band::param, Verb::bind, 0, 400}, {Band::grad, Verb::bind, 0, 400}, {Band::opt, Verb::bind, 0, 800}};
     rank.model_state_peak = {1600, 0, rank.resident};
     rank.peak = {1700 + r, 0.5, rank.resident};
-    rank.peak.parts.push_back({Band::activation, -1, Verb::forward, 100 + r});
+    rank.peak.parts.push_back({Band::activation, Verb::forward, -1, 100 + r});
     rank.entries = {{-1, 1600, Band::param, Verb::bind, 0}};
     result.ranks.push_back(rank);
   }

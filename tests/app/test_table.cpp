@@ -50,7 +50,7 @@ TEST_CASE("a gap is explained by what moved and by what is held") {
   SchemeResult result = test::made_by_hand("zero2");
   result.shard = {Band::opt, Band::grad};
   result.ranks[0].model_state_peak = {1700, 0, result.ranks[0].resident};
-  result.ranks[0].model_state_peak.parts.push_back({Band::grad, 0, Verb::backward, 100});
+  result.ranks[0].model_state_peak.parts.push_back({Band::grad, Verb::backward, 0, 100});
   for (Span& span : result.ranks[0].spans) span.size *= 2;
   for (RankResult& rank : result.ranks) rank.traffic_bytes *= 2;
   const std::string text = printed(scenario, {result});
@@ -65,7 +65,7 @@ TEST_CASE("a gap that is only padding is told once") {
   result.padding = 4;
   for (RankResult& rank : result.ranks) {
     rank.traffic_bytes = 832;
-    rank.resident = {{Band::param, 0, Verb::bind, 416}, {Band::grad, 0, Verb::bind, 416}, {Band::opt, 0, Verb::bind, 832}};
+    rank.resident = {{Band::param, Verb::bind, 0, 416}, {Band::grad, Verb::bind, 0, 416}, {Band::opt, Verb::bind, 0, 832}};
     rank.model_state_peak = {1664, 0, rank.resident};
   }
   const std::string text = printed(scenario, {result});
@@ -123,7 +123,7 @@ TEST_CASE("the table is at most 100 columns wide and coloured only when asked") 
   for (int i = 0; i < 40; ++i) scenario.defaults_used.push_back("some.key" + std::to_string(i) + ": value");
   SchemeResult result = test::made_by_hand("zero3_keep");
   for (int unit = 0; unit < 9; ++unit)
-    result.ranks[0].model_state_peak.parts.push_back({Band::gathered, unit, Verb::all_gather, 1});
+    result.ranks[0].model_state_peak.parts.push_back({Band::gathered, Verb::all_gather, unit, 1});
   result.ranks[0].model_state_peak.bytes += 9;
   result.unit_parameters.assign(9, 11);
   const std::string text = printed(scenario, {result, result});

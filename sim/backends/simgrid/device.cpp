@@ -82,8 +82,8 @@ void SimDevice::begin_traffic(double date, double seconds, double bytes) {
 Storage* SimDevice::do_alloc(Lane lane, Band band, Dim count, Dtype type, std::int64_t bytes, Place place) {
   DeviceMemory::Block* const block = place == Place::host ? nullptr : memory_.allocate(lane, band, bytes);
   if (free_storages_.empty()) free_storages_.push_back(&storages_.emplace_back());
+  host_date(0);  // may throw
   Storage* storage = free_storages_.back();
-  const double date = host_date(0);
   free_storages_.pop_back();
   *storage = {.at = numerics_ ? numerics::allocate(count) : nullptr,
               .count = count,
@@ -96,25 +96,36 @@ Storage* SimDevice::do_alloc(Lane lane, Band band, Dim count, Dtype type, std::i
               .place = place,
               .history = nullptr};
   memory_.keep(storage, block);
-  Stream::Entry entry(Stream::Entry::hold, date);
-  entry.storage = storage;
-  stream(lane).push(entry);
+  push_storage(lane, Stream::Entry::hold, storage);
   return storage;
 }
 
-void SimDevice::hold(const Storage& storage, double date) {
-  ledger_of(storage.place).hold({date, storage.bytes, storage.band, storage.cause, storage.unit});
+void SimDevice::push_storage(Lane lane, Stream::Entry::Kind kind, Storage* storage) {
+  Stream::Entry entry(kind, host_date(0));
+  entry.storage = storage;
+  stream(lane).push(entry);
+}
+
+void SimDevice::hold(const Storage& storage, double date) { book(storage, storage.bytes, date); }
+
+void SimDevice::book(const Storage& storage, std::int64_t bytes, double date) {
+  constexpr std::size_t most = 32;  // a window that every rank may have
+  Ledger& ledger = ledger_of(storage.place);
+  ledger.hold({date, bytes, storage.band, storage.cause, storage.unit});
+  if (ledger.waiting() % most != 0) return;
+  double before = now();
+  for (const Stream& stream : streams_) before = std::min(before, stream.earliest(now()));
+  ledger.fold(before);
 }
 
 void SimDevice::do_free(Lane lane, Storage* storage) {
   memory_.free(lane, storage);
-  Stream::Entry entry(Stream::Entry::let_go, host_date(0));
-  entry.storage = storage;
-  stream(lane).push(entry);
+  push_storage(lane, Stream::Entry::let_go, storage);
 }
 
 void SimDevice::let_go(Storage& storage, double date) {
-  ledger_of(storage.place).hold({date, -storage.bytes, storage.band, storage.cause, storage.unit});
+  book(storage, -storage.bytes, date);
+  if (storages_.empty()) return;  // of a tape
   numerics::release(storage.at);
   storage.at = nullptr;
   free_storages_.push_back(&storage);
@@ -124,7 +135,7 @@ void SimDevice::do_launch(Lane lane, const Op& op) {
   const cost::Price price = cost::price(gpu_, op);
   if (notes_ && price.kernels > 0) notes_->add(label().verb, name_of(op), cost::in_words(gpu_, op), price.seconds);
   const double call = price.kernels * gpu_.launch_seconds;
-  stream(lane).launch(label(), host_date(call), call, price.seconds * slowness_, op, numerics_);
+  stream(lane).launch(label(), host_date(call), call, price.seconds * slowness_, op.index(), numerics_ ? &op : nullptr);
   throttle();
 }
 
@@ -145,6 +156,22 @@ void SimDevice::enqueue_collective(Lane lane, Communicator& communicator) {
   entry.communicator = &communicator;
   stream(lane).push(entry);
   throttle();
+}
+
+void SimDevice::play(const Tape::Line& line) {
+  switch (line.call) {
+    case Tape::Call::run:
+      stream(line.lane).launch(line.label, host_date(line.launch), line.launch, line.seconds * slowness_, line.op, nullptr);
+      return throttle();
+    case Tape::Call::hold:
+      return push_storage(line.lane, Stream::Entry::hold, line.storage);
+    case Tape::Call::let_go:
+      return push_storage(line.lane, Stream::Entry::let_go, line.storage);
+    case Tape::Call::record:
+      return void(do_record(line.lane));
+    default:
+      return stream(line.lane).act(host_date(0), [](double) {});
+  }
 }
 
 void SimDevice::do_synchronize() {

@@ -11,6 +11,7 @@
 #include "backends/simgrid/jitter.h"
 #include "backends/simgrid/pace.h"
 #include "backends/simgrid/stream.h"
+#include "backends/simgrid/tape.h"
 #include "backends/simgrid/world.h"
 #include "core/backend.h"
 #include "cost/gpu.h"
@@ -42,6 +43,9 @@ class SimDevice final : public Device {
   void record_span(const Span& span) { recorder_.add(span); }
   void hold(const Storage&, double date);
   void let_go(Storage&, double date);
+  /// What concerns no other rank and no event.
+  void play(const Tape::Line&);
+  void add_crossed(const Crossing& more) { crossed_ += more; }
   void enqueue_collective(Lane, Communicator&);
   void wake() { semaphore_->release(); }
   /// The engine's clock comes up to the host's, which may be ahead: what is over by then is over.
@@ -68,6 +72,8 @@ class SimDevice final : public Device {
   void do_stamp(Lane, double&) override;
 
   double host_date(double cost);
+  void book(const Storage&, std::int64_t bytes, double date);
+  void push_storage(Lane, Stream::Entry::Kind, Storage*);
   void block_until(int pending);
   void wait_for_room();
   void throttle() {

@@ -27,6 +27,7 @@
 #include "backends/simgrid/fidelity.h"
 #include "backends/simgrid/folding.h"
 #include "backends/simgrid/ring.h"
+#include "backends/simgrid/tape.h"
 #include "core/fabric.h"
 
 namespace shardsim::simgrid_backend {
@@ -129,6 +130,8 @@ class Network {
 class SimFabric final : public Fabric {
  public:
   SimFabric(SimDevice& device, Network& network) : Fabric(device, network.world().order), device_(device), network_(network) {}
+  /// Enqueues what is on the tape, on the device and here, as the rank that has this place in the mesh.
+  void play(const Tape&, const Mesh&, int step);
 
  private:
   void enqueue(const Collective&) override;

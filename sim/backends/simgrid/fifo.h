@@ -6,31 +6,34 @@
 
 namespace shardsim::simgrid_backend {
 
-/// Pushing may move the items: keep no reference to one across a push.
+/// A ring as large as the queue has ever been, rounded up to a power of two. Pushing may move the items: keep no reference to one
+/// across a push. What is popped is overwritten later.
 template <class T>
 class Fifo {
  public:
-  bool empty() const { return first_ == items_.size(); }
-  std::size_t size() const { return items_.size() - first_; }
+  bool empty() const { return size_ == 0; }
+  std::size_t size() const { return size_; }
   T& front() { return items_[first_]; }
-  T& back() { return items_.back(); }
-  const T& operator[](std::size_t i) const { return items_[first_ + i]; }
-  auto begin() const { return items_.begin() + std::ptrdiff_t(first_); }
-  auto end() const { return items_.end(); }
+  const T& front() const { return items_[first_]; }
+  T& back() { return items_[place(size_ - 1)]; }
+  const T& operator[](std::size_t i) const { return items_[place(i)]; }
 
-  void push_back(T item) { items_.push_back(std::move(item)); }
-  /// The first `count` items go. Their room is used again once it is the larger half.
-  void pop(std::size_t count) {
-    first_ += count;
-    if (empty()) items_.clear(), first_ = 0;
-    if (first_ < 64 || first_ < items_.size() / 2) return;
-    items_.erase(items_.begin(), items_.begin() + std::ptrdiff_t(first_));
-    first_ = 0;
+  void push_back(T item) {
+    if (size_ == items_.size()) grow();
+    items_[place(size_++)] = std::move(item);
   }
+  /// The first `count` items go.
+  void pop(std::size_t count) { first_ = place(count), size_ -= count; }
 
  private:
+  std::size_t place(std::size_t i) const { return (first_ + i) & (items_.size() - 1); }
+  void grow() {
+    std::vector<T> larger(items_.empty() ? 8 : 2 * items_.size());
+    for (std::size_t i = 0; i < size_; ++i) larger[i] = std::move(items_[place(i)]);
+    items_ = std::move(larger), first_ = 0;
+  }
   std::vector<T> items_;
-  std::size_t first_ = 0;
+  std::size_t first_ = 0, size_ = 0;
 };
 
 }  // namespace shardsim::simgrid_backend

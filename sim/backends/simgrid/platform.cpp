@@ -259,8 +259,10 @@ Platform load_platform(const SimgridSettings& settings, int world) {
       const auto found = plan.cluster.find(key);
       return found == plan.cluster.end() ? nullptr : found->second.c_str();
     };
-    if (plan.cluster.empty() || rank == 0)
-      platform.kinds.push_back(facts_of(file.string() + ": host '" + host->get_name() + "'", said, settings.prices));
+    if (plan.cluster.empty() || rank == 0) {
+      const Gpu gpu = facts_of(file.string() + ": host '" + host->get_name() + "'", said, settings.prices);
+      if (rank == 0 || gpu != platform.kinds.back()) platform.kinds.push_back(gpu);
+    }
     platform.gpus.push_back(&platform.kinds.back());
     auto text_of = [&](const char* key) {
       const char* value = said(key);

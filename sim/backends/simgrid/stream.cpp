@@ -27,13 +27,13 @@ void Stream::push(Entry entry) {
 
 void Stream::act(double from, Action action) {
   actions_.push_back(std::move(action));
-  push({Entry::action, from});
+  push(Entry(Entry::action, from));
 }
 
-void Stream::launch(Label label, double from, double call, double seconds, const Op& op, bool numerics) {
-  if (numerics) ops_.push_back(op);
+void Stream::launch(Label label, double from, double call, double seconds, std::size_t op, const Op* arithmetic) {
+  if (arithmetic) ops_.push_back(*arithmetic);
   Entry entry(Entry::run, from);
-  entry.op = std::uint8_t(op.index());
+  entry.op = std::uint8_t(op);
   entry.verb = label.verb, entry.unit = label.unit;
   entry.seconds = seconds;
   entry.call = call;
@@ -81,7 +81,8 @@ double Stream::follow(std::size_t entries, const Each& each) const {
 
 void Stream::start_batch() {
   std::size_t entries = 0;
-  for (const Entry& entry : queue_) {
+  while (entries < queue_.size()) {
+    const Entry& entry = queue_[entries];
     if (entry.kind == Entry::wait || entry.kind == Entry::collective) break;
     ++entries;
     if (entry.marked) break;

@@ -5,6 +5,7 @@
 // sequence, so the dates are those of one timer each. A collective that takes its share of the compute lane stretches the batch
 // that runs: its timer then fires too early and is set once more.
 #pragma once
+#include <algorithm>
 #include <cstdint>
 #include <functional>
 #include <vector>
@@ -24,7 +25,7 @@ class Stream {
   /// Small, since every rank may have as many as its launch queue is deep.
   struct Entry {
     enum Kind : std::uint8_t { run, hold, let_go, action, wait, collective };
-    Entry(Kind k, double date) : kind(k), from(date) {}
+    explicit Entry(Kind k = run, double date = 0) : kind(k), from(date) {}
     Kind kind;
     bool marked = false;  ///< an event was recorded behind it: a batch ends here
     std::uint8_t op = 0;  ///< `run`: position in the Op variant; `wait`: the lane that is waited for
@@ -48,13 +49,17 @@ class Stream {
 
   void push(Entry);
   void act(double from, Action);
-  void launch(Label, double from, double call, double seconds, const Op& op, bool numerics);
+  /// An op by its position in the Op variant; `arithmetic`: the op itself, to be done when its time has come.
+  void launch(Label, double from, double call, double seconds, std::size_t op, const Op* arithmetic);
 
   /// The position of the next event; marks the last entry.
   std::uint64_t record();
   bool has_finished(std::uint64_t at) const { return finished_ >= at; }
   double clock() const { return clock_; }
+  /// No entry that is not finished begins before this date; `now`: the host's.
+  double earliest(double now) const { return std::max(clock_, queue_.empty() ? now : queue_.front().from); }
 
+  std::uint64_t enqueued() const { return enqueued_; }
   /// What runs, or comes next.
   const Entry& head() { return queue_.front(); }
   /// The collective at the head is over.

@@ -4,6 +4,9 @@
 #include <simgrid/s4u/Engine.hpp>
 
 #include <exception>
+#include <functional>
+#include <unordered_map>
+#include <utility>
 #include <vector>
 
 #include "core/issue_order.h"
@@ -17,6 +20,8 @@ struct Aborted {};
 
 class World {
  public:
+  using Task = std::function<void()>;
+
   bool failed() const { return error_ != nullptr; }
   /// Keeps the first error and wakes every rank, so that the engine comes to its end.
   void fail(std::exception_ptr);
@@ -29,18 +34,23 @@ class World {
       guarded(f);
       return;
     }
-    simgrid::kernel::timer::Timer::set(date, [this, f] { guarded(f); });
+    later(date, std::move(f));
   }
-  /// The same, but never before the caller has returned.
-  template <class F>
-  void later(double date, F f) {
-    simgrid::kernel::timer::Timer::set(date, [this, f] { guarded(f); });
+  /// The same, but never before the caller has returned. Ranks that do the same are due at the same dates: one timer for all.
+  void later(double date, Task task) {
+    std::vector<Task>& due = due_[date];
+    due.push_back(std::move(task));
+    if (due.size() == 1) simgrid::kernel::timer::Timer::set(date, [this, date] { run(date); });
   }
 
   std::vector<SimDevice*> devices;
   IssueOrder order;
 
  private:
+  void run(double date) {
+    const auto due = due_.extract(date);
+    for (const Task& task : due.mapped()) guarded(task);
+  }
   template <class F>
   void guarded(const F& f) {
     if (failed()) return;
@@ -51,6 +61,7 @@ class World {
     }
   }
   std::exception_ptr error_;
+  std::unordered_map<double, std::vector<Task>> due_;
 };
 
 }  // namespace shardsim::simgrid_backend
