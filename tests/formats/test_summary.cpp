@@ -30,7 +30,7 @@ formats::Figures figures() {
   f.peak = {
       1300,
       0.125,
-      {{Band::param, 0, Verb::bind, 800}, {Band::gathered, 0, Verb::all_gather, 400}, {Band::activation, -1, Verb::forward, 100}}};
+      {{Band::param, Verb::bind, 0, 800}, {Band::gathered, Verb::all_gather, 0, 400}, {Band::activation, Verb::forward, -1, 100}}};
   f.model_state_peak = {1200, 0.125, {f.peak.parts[0], f.peak.parts[1]}};
   f.traffic_units = 3, f.gpu_memory = 1299, f.gpu = "tiny", f.rows_per_second = 16;
   return f;
