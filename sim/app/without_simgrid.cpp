@@ -24,7 +24,6 @@ bool SimgridBackend::has_jitter() const { refuse(); }
 const Gpu& SimgridBackend::gpu(int) const { refuse(); }
 std::vector<AllocatorEvent> SimgridBackend::allocator_history(int) const { refuse(); }
 std::map<std::string, double> SimgridBackend::link_bytes() const { refuse(); }
-bool SimgridBackend::folds() const { refuse(); }
 
 class simgrid_backend::Taker {};
 Score::Score(Original original) : original_(std::move(original)) {}
