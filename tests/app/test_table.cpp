@@ -87,7 +87,7 @@ TEST_CASE("the table says whether theta is equal, what diverged, what does not f
   b.gpu.memory_bytes = 1024;
   CHECK(has(printed(scenario, {a, b}), "zero1 does not fit: its peak of 1.66 KiB is more than the 1.00 KiB of a tiny."));
   b.gpu.memory_bytes = 4096, b.gpu.host_memory = 2000;
-  b.ranks[0].host_peak = {3000, 0, {{Band::opt, 0, Verb::bind, 2900}, {Band::param, 0, Verb::bind, 100}}};
+  b.ranks[0].host_peak = {3000, 0, {{Band::opt, Verb::bind, 0, 2900}, {Band::param, Verb::bind, 0, 100}}};
   CHECK(has(printed(scenario, {a, b}), "zero1 does not fit: its peak of 2.93 KiB in the host's memory is more than"));
   b.gpu.host_memory = 3000;
   CHECK_FALSE(has(printed(scenario, {a, b}), "does not fit"));
