@@ -59,18 +59,22 @@ std::vector<Launch> measured_launches(const fs::path& file) {
     throw ScenarioError(file.string() +
                         ": cannot be read; calibrate --from needs one trace: run without --gzip and --trace-per-rank");
   const Json trace = Json::parse(in, nullptr, false);
-  if (trace.is_discarded() || !trace.contains("traceEvents")) throw ScenarioError(file.string() + ": is no trace of this program");
   int lowest = -1;
   std::vector<std::pair<double, Launch>> launches;
-  for (const Json& event : trace["traceEvents"]) {
-    const std::string category = event.value("cat", "");
-    if (category != "kernel" && category != "gpu_memset" && category != "gpu_memcpy") continue;
-    const int rank = event["pid"];
-    if (lowest < 0 || rank < lowest) lowest = rank, launches.clear();
-    if (rank != lowest || event["tid"] != formats::stream_number(Lane::compute) || event["args"].contains("Collective name"))
-      continue;
-    launches.push_back(
-        {event["ts"].get<double>(), {category == "kernel" ? op_in(event["name"]) : "", event["dur"].get<double>() / 1e6}});
+  try {
+    for (const Json& event : trace.at("traceEvents")) {
+      const std::string category = event.value("cat", "");
+      if (category != "kernel" && category != "gpu_memset" && category != "gpu_memcpy") continue;
+      const int rank = event.at("pid");
+      if (lowest < 0 || rank < lowest) lowest = rank, launches.clear();
+      if (rank != lowest || event.at("tid") != formats::stream_number(Lane::compute) ||
+          event.at("args").contains("Collective name"))
+        continue;
+      launches.push_back({event.at("ts").get<double>(),
+                          {category == "kernel" ? op_in(event.at("name")) : "", event.at("dur").get<double>() / 1e6}});
+    }
+  } catch (const Json::exception&) {
+    throw ScenarioError(file.string() + ": is no trace of this program; run it again");
   }
   std::stable_sort(launches.begin(), launches.end(), [](const auto& a, const auto& b) { return a.first < b.first; });
   std::vector<Launch> in_order;

@@ -43,10 +43,11 @@ std::string first_host(const std::string& list) {
 struct Launcher {
   const char *name, *words;
   const char *count, *me, *hosts;  // variables; hosts may be null
+  const char* on_a_node;           // processes on this node: "1"; of all nodes "1(x4)"
 };
 constexpr Launcher launchers[] = {
-    {"slurm", "srun", "SLURM_STEP_NUM_TASKS", "SLURM_PROCID", "SLURM_STEP_NODELIST"},
-    {"openmpi", "Open MPI's mpirun", "OMPI_COMM_WORLD_SIZE", "OMPI_COMM_WORLD_RANK", nullptr},
+    {"slurm", "srun", "SLURM_STEP_NUM_TASKS", "SLURM_PROCID", "SLURM_STEP_NODELIST", "SLURM_STEP_TASKS_PER_NODE"},
+    {"openmpi", "Open MPI's mpirun", "OMPI_COMM_WORLD_SIZE", "OMPI_COMM_WORLD_RANK", nullptr, "OMPI_COMM_WORLD_LOCAL_SIZE"},
 };
 
 /// Returns which variables were used.
@@ -66,6 +67,10 @@ std::string complete(NodeOptions& options, const Environment& environment) {
                           ", one process on each node, or say --nnodes, --node-rank and --rdzv-endpoint");
     used += std::string(used.empty() ? "" : ", ") + variable;
   };
+  const std::string on_a_node = environment(launcher->on_a_node) ? environment(launcher->on_a_node) : "1";
+  if (on_a_node != "1" && (!on_a_node.starts_with("1(x") || on_a_node.find(',') != std::string::npos))
+    throw ScenarioError(std::string("--launcher ") + launcher->name + ": " + launcher->on_a_node + " is " + quoted(on_a_node) +
+                        ", but one process runs all GPUs of its node; start one on each node");
   take(options.nnodes, launcher->count);
   take(options.node_rank, launcher->me);
   const char* hosts = launcher->hosts ? environment(launcher->hosts) : nullptr;

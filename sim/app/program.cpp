@@ -122,6 +122,8 @@ int run(const RunOptions& options, const Registry& registry) {
   const bool leads = scenario.nodes.me == 0;  // the others hand in what they have
   const std::filesystem::path place =
       options.folder.empty() ? std::filesystem::path("results") / scenario.file.stem() : std::filesystem::path(options.folder);
+  if (!options.against.empty() && std::filesystem::weakly_canonical(options.against) == std::filesystem::weakly_canonical(place))
+    throw ScenarioError("--against " + options.against + ": is the folder that this run writes; write it to another one with -o");
   std::optional<ResultsFolder> folder;
   if (leads) folder.emplace(place);
   if (!options.against.empty()) read_summary(options.against);  // before hours of work
@@ -339,7 +341,9 @@ int run_program(int argc, const char* const* argv, const Registry& built_in) {
     std::cerr << error.what() << "\n";
     return illegal_step;
   } catch (const std::bad_alloc&) {
-    std::cerr << options.scenario << ": numerics: the numbers do not fit into this machine's memory; use numerics: off or a twin\n";
+    std::cerr << options.scenario
+              << ": the run was killed, or does not fit into this machine's memory; numerics: off or a twin need less, and so do "
+                 "fewer ranks, ranks: folded and a smaller launch_queue\n";
     return wrong_input;
   } catch (const std::exception& error) {
     std::cerr << "shardsim: internal error: " << error.what() << "\n";

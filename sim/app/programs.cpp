@@ -139,7 +139,6 @@ bool add_even(const Scenario& scenario, const Program& first, const Mesh& mesh, 
 }
 
 std::string refusal(const Scenario& scenario) {
-  if (scenario.backend != "simgrid") return "backend: " + scenario.backend + " runs every rank";
   if (scenario.numerics != Numerics::off) return "with numerics every rank has a loss of its own; write numerics: off";
   if (scenario.fabric == Fidelity::ring) return "fabric: ring sends every rank's messages; write coupled or formula";
   if (!scenario.simgrid_tracing.empty()) return "SimGrid's tracing wants every rank";

@@ -228,7 +228,7 @@ std::string host_misfit_text(const Scenario& scenario, const Figures& f) {
   return f.scheme + " does not fit: its peak of " + bytes_text(double(f.host_peak.bytes)) +
          " in the host's memory is more than the " + bytes_text(double(f.host_memory)) +
          " that each GPU has of its node's. At the peak: " + parts + ". More ranks share it among more nodes" + knobs +
-         (knobs.empty() ? "." : " the GPUs hold it.");
+         (knobs.empty() ? "." : " the GPUs would have to hold it.");
 }
 
 }  // namespace

@@ -99,7 +99,11 @@ Scenario scenario_of(const fs::path& file, const YamlNode& tree, const Registry&
     return Latency(choice_of(node, {"platform", "nccl"}));
   });
   read_collectives(root, scenario);
-  if (const YamlNode* node = root.find("ranks")) scenario.folds = Folds(choice_of(*node, {"all", "folded", "auto"}));
+  if (const YamlNode* node = root.find("ranks")) {
+    scenario.folds = Folds(choice_of(*node, {"all", "folded", "auto"}));
+    if (scenario.folds == Folds::folded && scenario.backend != "simgrid")
+      refuse(*node, "folded: backend: " + scenario.backend + " runs every rank; write ranks: all, or use backend: simgrid");
+  }
   if (const YamlNode* node = root.find("launch_queue")) scenario.launch_queue = int(integer_of(*node, 2, 1 << 20));
   if (const YamlNode* node = root.find("hazards")) scenario.checks_hazards = switch_of(*node);
   if (const YamlNode* node = root.find("single_gpu_seconds")) scenario.single_gpu_seconds = seconds_of(*node);

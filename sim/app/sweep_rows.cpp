@@ -181,7 +181,7 @@ std::size_t rankable_figure(const std::string& name) {
 }
 
 std::string outcome_of(const Figures& figures) {
-  std::string text = figures.fits() ? "ok," : "does_not_fit,";
+  std::string text = figures.fits() ? "ok," : figures.fits_gpu() ? "does_not_fit,the host's memory is too small" : "does_not_fit,";
   for (const SweepFigure& figure : sweep_figures()) {
     const double value = figure.of(figures);
     text += "," + (std::isnan(value) ? "" : formats::number_text(value));

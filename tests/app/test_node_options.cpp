@@ -102,4 +102,12 @@ TEST_CASE("node options that do not fit together are refused in one line with th
   }
   CHECK(place({{}, {}, "", "slurm"}, {{"SLURM_STEP_NUM_TASKS", "two"}})
             .starts_with("error: --launcher slurm: SLURM_STEP_NUM_TASKS is no number: 'two'"));
+  const auto crowded = [](const char* launcher, const char* variable, const char* value) {
+    return place({2, 0, "node-a:29500", launcher}, {{variable, value}})
+               .find(", but one process runs all GPUs of its node; start one on each node") != std::string::npos;
+  };
+  CHECK(crowded("openmpi", "OMPI_COMM_WORLD_LOCAL_SIZE", "2"));
+  CHECK_FALSE(crowded("openmpi", "OMPI_COMM_WORLD_LOCAL_SIZE", "1"));
+  for (const char* tasks : {"2", "2(x2)", "1(x2),2", "4"}) CHECK(crowded("slurm", "SLURM_STEP_TASKS_PER_NODE", tasks));
+  for (const char* tasks : {"1", "1(x2)"}) CHECK_FALSE(crowded("slurm", "SLURM_STEP_TASKS_PER_NODE", tasks));
 }

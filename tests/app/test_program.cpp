@@ -104,7 +104,8 @@ TEST_CASE("a run whose host has too little memory does not fit, and says what th
   CHECK(small["results"][0]["host_memory_bytes"] == 102400);
   CHECK(has(small["notes"].dump(),
             "in the host's memory is more than the 100.00 KiB that each GPU has of its node's. At the peak: "));
-  CHECK(has(small["notes"].dump(), "More ranks share it among more nodes; without offload_optimizer the GPUs hold it."));
+  CHECK(has(small["notes"].dump(),
+            "More ranks share it among more nodes; without offload_optimizer the GPUs would have to hold it."));
   CHECK(large["results"][0]["fits"] == true);
   CHECK(small["results"][0]["host_peak_bytes"] == large["results"][0]["host_peak_bytes"]);
   CHECK(shardsim("run offloaded.yaml --set prices.host_memory=100") == 2);
@@ -255,6 +256,8 @@ TEST_CASE("a run is compared with a measured one, at once or afterwards") {
   REQUIRE(shardsim("run s.yaml --backend threads -o real --quiet") == 0);
   CHECK(shardsim("run s.yaml -o sim --against real") == 0);
   CHECK(has(shardsim.out(), "predicted       measured          error"));
+  CHECK(shardsim("run s.yaml -o real --against ./real/.") == 2);
+  CHECK(has(shardsim.err(), "--against ./real/.: is the folder that this run writes; write it to another one with -o"));
   CHECK(shardsim("validate sim real") == 0);
   CHECK(has(shardsim.out(), "all_reduce"));
   CHECK(shardsim("validate sim real --max-error 0.001%") == 1);

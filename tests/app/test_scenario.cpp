@@ -223,6 +223,8 @@ TEST_CASE("every bad value is refused in one line that names file, line, key and
       {"expect: {dp: {traffic: {about: 3, within: 5}}}",
        "s.yaml:5: expect.dp.traffic.within: '5' is no percentage; write for example 1%"},
       {"expect: {theta: same}", "s.yaml:5: expect.theta: unknown value 'same'; known values: equal"},
+      {"ranks: folded\nbackend: threads",
+       "s.yaml:5: ranks: folded: backend: threads runs every rank; write ranks: all, or use backend: simgrid"},
       {"expect: {dp: 3}", "s.yaml:5: expect.dp: is '3', but a map is expected"},
       {"expect: all", "s.yaml:5: expect: is 'all', but a map is expected"},
   };

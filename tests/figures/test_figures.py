@@ -61,6 +61,15 @@ class Figures(unittest.TestCase):
     def figures(self, *words):
         return subprocess.run([PROGRAM, "figures", *words], capture_output=True, text=True)
 
+    def test_a_stream_of_copies_has_a_row_in_the_timeline(self):
+        run = self.folder / "copies"
+        subprocess.run([PROGRAM, "run", ROOT / "scenarios/by_layer.yaml", "-o", run, "--quiet", "--set", "steps=3",
+                        "--set", "expect={}", "--set", "streams=4", "--set", "schemes=[fsdp2]"], check=True)
+        self.assertIn(",copy,", (run / "fsdp2/timeline.csv").read_text())
+        done = self.figures(run, "-o", run / "figures", "--format", "svg")
+        self.assertEqual(done.returncode, 0, done.stderr)
+        self.assertIn(">copy<", (run / "figures/timeline.svg").read_text())
+
     def test_every_figure_is_made_in_svg_pdf_and_png_with_a_caption(self):
         out = self.folder / "all"
         validation = self.folder / "validation.json"

@@ -43,6 +43,27 @@ Scenario overflowing(const Scratch& scratch, float target) {
 
 }  // namespace
 
+TEST_CASE("every scheme launches the same on simgrid and on threads, in the same order on each stream") {
+  Scenario s = small_scenario();
+  s.steps = 2, s.knobs.streams = 3;
+  const auto launches = [&](const std::string& scheme, const std::string& backend) {
+    s.backend = backend;
+    std::vector<std::vector<int>> of_lane(lane_count);
+    for (const Span& span : run(s, scheme).ranks[0].spans)
+      of_lane[std::size_t(span.lane)].insert(of_lane[std::size_t(span.lane)].end(), {int(span.verb), span.unit, span.op});
+    return of_lane;
+  };
+  for (const char* scheme : {"dp", "zero1", "zero2", "zero3", "zero3_keep"}) {
+    CAPTURE(scheme);
+    for (const int world : {1, 4}) {
+      s.world = world;
+      const auto simulated = launches(scheme, "simgrid");
+      CHECK(!simulated[0].empty());
+      CHECK(simulated == launches(scheme, "threads"));
+    }
+  }
+}
+
 TEST_CASE("hsdp sends 3(S-1)/S + 2(R-1)/(RS) of the parameters per rank, at every factorisation of 8 and of 12") {
   for (const int world : {8, 12})
     for (int shards = 1; shards <= world; ++shards) {

@@ -68,6 +68,19 @@ TEST_CASE("uneven slices break a class") {
   CHECK(check_folded_is_all(s, {"dp"}).simulated == 1);
 }
 
+TEST_CASE("of folded ranks only those can be recorded that are simulated") {
+  const PlatformFile node(platform_xml(machine(1, 8), ""));
+  Scenario s = cost_only(8);
+  s.platform = node.path(), s.folds = Folds::folded;
+  s.recorded_ranks = 0, s.recorded_ranks.add(3, 3), s.recorded_ranks.add(7, 7);
+  CHECK_THROWS_WITH_AS(
+      train(s, "dp"),
+      doctest::Contains("record.ranks: rank 3 is not simulated, but folded into rank 0; record that one, or write ranks: all"),
+      ScenarioError);
+  s.recorded_ranks.add(0, 0);
+  CHECK_FALSE(train(s, "dp").ranks[0].spans.empty());
+}
+
 TEST_CASE("what cannot be folded is refused, or said where it is left to the program") {
   const PlatformFile node(platform_xml(machine(1, 8), ""));
   Scenario s = cost_only(8);

@@ -3,6 +3,7 @@
 
 #include <cmath>
 #include <cstdlib>
+#include <fstream>
 
 #include "app/calibrate_run.h"
 #include "core/error.h"
@@ -54,6 +55,19 @@ TEST_CASE("all prices that a run's launches depend on are found again, whatever 
     }
     CHECK(worst_before > 0.2);
     CHECK(operations_text(found).find("# matmul") != std::string::npos);
+  }
+}
+
+TEST_CASE("a damaged trace is refused in one line that names it") {
+  const test::TableFolder tables;
+  const MeasuredRun run("");
+  for (const char* text :
+       {"{\"traceEvents\":[{\"cat\":\"kernel\",\"pid\":0}]}", "{\"traceEvents\":5}", "{\"traceEvents\":[5]}", "[1]",
+        "{\"traceEvents\":[{\"cat\":\"kernel\",\"pid\":\"x\"}]}", "{\"traceEvents\":[{\"cat\":5}]}", "{", "{}"}) {
+    CAPTURE(text);
+    std::ofstream(run.folder() / "dp/trace.json") << text;
+    CHECK_THROWS_WITH_AS(calibrate_from_run(run.folder(), run.base(), "dp", {}, tables.registry()),
+                         doctest::Contains("trace.json: is no trace of this program; run it again"), ScenarioError);
   }
 }
 

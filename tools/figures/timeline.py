@@ -4,7 +4,7 @@ from style import legend_above, slide, verb_colour
 
 CAPTION = """The last step of rank 0, one row per stream. A collective that lies under forward or backward is
 hidden; one with nothing above it is exposed, and the step waits for it."""
-STREAMS = ["compute", "gather", "reduce"]
+STREAMS = ["compute", "gather", "reduce", "copy"]
 
 
 def draw(runs):

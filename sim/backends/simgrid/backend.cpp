@@ -10,6 +10,7 @@
 
 #include "backends/simgrid/fabric.h"
 #include "backends/simgrid/platform.h"
+#include "core/error.h"
 #include "numerics/host.h"
 
 namespace shardsim {
@@ -35,6 +36,7 @@ void SimgridBackend::run(int world, const Body& body) {
   run.platform = load_platform(settings_, world);
   if (has_jitter() && !settings_.folds_jitter) settings_.programs = nullptr;
   run.network = std::make_unique<Network>(run.world, run.platform, settings_);
+  check_recorded_ranks(world);
   sg::Engine::on_deadlock_cb([&run] { run.deadlocked = true; });
   run.devices.resize(std::size_t(world));
   std::map<int, Jitter> jitters;  // of those that are simulated
@@ -68,6 +70,19 @@ void SimgridBackend::run(int world, const Body& body) {
   sg::Engine::get_instance()->run();
   if (run.world.failed()) std::rethrow_exception(run.world.error());
   if (run.deadlocked) throw std::logic_error("the simulation stopped before all ranks had finished");
+}
+
+/// Of folded ranks only those are recorded that are simulated.
+void SimgridBackend::check_recorded_ranks(int world) const {
+  int first = -1;  // that is to be recorded
+  for (int rank = world - 1; rank >= 0; --rank) {
+    if (!settings_.recorded_ranks.has(rank)) continue;
+    if (representative(rank) == rank) return;
+    first = rank;
+  }
+  if (first >= 0)
+    throw ScenarioError("record.ranks: rank " + std::to_string(first) + " is not simulated, but folded into rank " +
+                        std::to_string(representative(first)) + "; record that one, or write ranks: all");
 }
 
 bool SimgridBackend::folds() const { return run_->network->folding() != nullptr; }

@@ -69,6 +69,7 @@ class SimgridBackend final : public Backend {
 
  private:
   struct Run;
+  void check_recorded_ranks(int world) const;
   SimgridSettings settings_;
   std::unique_ptr<Run> run_;
 };

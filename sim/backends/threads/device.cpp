@@ -6,6 +6,7 @@
 #include <limits>
 #include <new>
 
+#include "core/empty_op.h"
 #include "core/error.h"
 #include "numerics/host.h"
 #include "numerics/real.h"
@@ -92,6 +93,10 @@ void ThreadsDevice::enqueue_span(const Span& about, std::function<std::int64_t()
 }
 
 void ThreadsDevice::do_launch(Lane lane, const Op& op) {
+  if (does_nothing(op))
+    return enqueue(lane, [this, op] {
+      if (numerics_) numerics::run(op);
+    });
   enqueue_span({0, 0, 0, 0, label().unit, lane, label().verb, std::uint8_t(op.index()), false}, [this, op] {
     if (numerics_) numerics::run(op);
     return std::int64_t(0);
