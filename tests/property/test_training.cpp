@@ -49,7 +49,8 @@ TEST_CASE("every scheme launches the same on simgrid and on threads, in the same
   const auto launches = [&](const std::string& scheme, const std::string& backend) {
     s.backend = backend;
     std::vector<std::vector<int>> of_lane(lane_count);
-    for (const Span& span : run(s, scheme).ranks[0].spans)
+    const SchemeResult result = run(s, scheme);
+    for (const Span& span : result.ranks[0].spans)
       of_lane[std::size_t(span.lane)].insert(of_lane[std::size_t(span.lane)].end(), {int(span.verb), span.unit, span.op});
     return of_lane;
   };
