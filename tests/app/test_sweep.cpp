@@ -190,6 +190,13 @@ TEST_CASE("rows are ranked, those that do not fit only if wanted, and the Pareto
   CHECK_THROWS_WITH_AS(ranking_text(plan, outcomes, {"parameters", false, 1}),
                        doctest::Contains("--best 'parameters': there is no such figure to rank by; known figures: step_seconds"),
                        ScenarioError);
+  formats::Figures figures;
+  figures.gpu_memory = 10, figures.peak_bytes.max = 9;
+  CHECK(outcome_of(figures).starts_with("ok,,"));
+  figures.host_memory = 1, figures.host_peak_bytes.max = 2;
+  CHECK(outcome_of(figures).starts_with("does_not_fit,the host's memory is too small,"));
+  figures.peak_bytes.max = 11;
+  CHECK(outcome_of(figures).starts_with("does_not_fit,,"));
   const std::string csv = sweep_csv(plan, outcomes);
   CHECK(csv.starts_with("steps,scheme,status,reason,parameters,step_seconds,"));
   CHECK(csv.find("\n5,dp,refused,\"says \"\"no\"\", twice\",,,") != std::string::npos);
