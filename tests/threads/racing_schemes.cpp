@@ -7,6 +7,7 @@
 #include <exception>
 
 #include "threads/training.h"
+#include "threads/until_reported.h"
 
 using namespace shardsim;
 using namespace shardsim::threads_tests;
@@ -34,14 +35,14 @@ int main(int count, char** words) {
     job.knobs.step_barrier = false;
     job.knobs.omitted = named.edge;
     job.backend.checks_hazards = false;
-    // On a busy machine other waits may happen to order what races: a missing edge has several chances to be seen.
-    const int tries = named.edge == Edge::count ? 1 : 5;
-    try {
-      for (int i = 0; i < tries; ++i) train(job);
-      std::puts("done");
-    } catch (const std::exception& error) {  // racing ranks may end with different parameters
-      std::puts(error.what());
-    }
+    until_reported(named.edge != Edge::count, [&] {
+      try {
+        train(job);
+      } catch (const std::exception& error) {  // racing ranks may end with different parameters
+        std::puts(error.what());
+      }
+    });
+    std::puts("done");
     return 0;
   }
   std::fputs("racing_schemes SCHEME EDGE [OPTION VALUE]...\n", stderr);
