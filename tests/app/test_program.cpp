@@ -244,7 +244,7 @@ TEST_CASE("list names what there is") {
 
 TEST_CASE("Ctrl-C ends with 130 and keeps what was finished") {
   // A shell's background jobs ignore SIGINT; env gives it back.
-  Shell shardsim("env --default-signal=INT timeout --preserve-status --signal=INT 1 ");
+  Shell shardsim("env --default-signal=INT timeout --preserve-status --signal=INT 3 ");
   CHECK(shardsim("run s.yaml -o r --set steps=1000000 --set record.ranks=1") == 130);
   CHECK_MESSAGE(has(shardsim.err(), "interrupted; what was finished is in r\n"), shardsim.err());
   CHECK(has(shardsim.out(), "dp was interrupted after "));

@@ -61,7 +61,7 @@ class Places(unittest.TestCase):
         command = [runs.PROGRAM, "run", str(file), "-o", f"{self.folder}/out", "--set", "schemes=[zero3]", "--ranks", "1"]
         child = subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True,
                                  preexec_fn=lambda: signal.signal(signal.SIGINT, signal.default_int_handler))
-        time.sleep(1)
+        time.sleep(3)
         child.send_signal(signal.SIGINT)
         _, said = child.communicate()
         self.assertEqual(child.returncode, 130, said)
