@@ -49,7 +49,7 @@ Side read_side(const fs::path& folder, const Json& figures, int rank) {
   const std::string scheme = figures["scheme"];
   Side side{figures, {}, {}, {}};
   for_each_row(folder / "steps.csv", {"scheme", "loss"}, [&](const CsvRow& row) {
-    if (row.text(0) == scheme) side.losses.push_back(row.number(1));
+    if (row.text(0) == scheme) side.losses.push_back(row.loss(1));
   });
   for_each_row(folder / scheme / "timeline.csv", {"rank", "verb", "payload", "begin_seconds", "end_seconds"},
                [&](const CsvRow& row) {
@@ -73,6 +73,8 @@ class Rows {
   void part(const std::string& name) { part_ = name; }
   void add(const std::string& figure, const char* unit, double predicted, double measured, bool is_exact = false) {
     if (!std::isfinite(predicted) && !std::isfinite(measured)) return;
+    if (unit != std::string("share") && (!std::isfinite(predicted) || !std::isfinite(measured)))
+      lack(figure, std::isfinite(predicted) ? "was not measured" : "was not predicted");
     // Sums of whole numbers over steps, divided by the steps: equal but for the last bits.
     const bool same = predicted == measured ||
                       (is_exact && std::abs(predicted - measured) <= 1e-9 * std::max(std::abs(predicted), std::abs(measured)));
@@ -86,6 +88,8 @@ class Rows {
                                                        : predicted / measured - 1)}});
     if (is_exact && !same) contradictions_.push_back(rows_.size() - 1);
   }
+  /// What the two runs cannot be compared in, and why.
+  void lack(const std::string& figure, const std::string& why) { uncompared_.push_back(figure + " (" + why + ")"); }
   /// Figures that each side has by name: a name that one lacks is 0 there.
   template <class Map, class Value>
   void add_by_name(const Map& predicted, const Map& measured, const char* unit, Value value, bool is_exact = false) {
@@ -108,6 +112,7 @@ class Rows {
   }
 
   const Json& rows() const { return rows_; }
+  const Json& uncompared() const { return uncompared_; }
   Json contradictions() const {
     Json lines = Json::array();
     for (const std::size_t at : contradictions_) {
@@ -121,33 +126,40 @@ class Rows {
 
  private:
   std::string part_;
-  Json rows_ = Json::array();
+  Json rows_ = Json::array(), uncompared_ = Json::array();
   std::vector<std::size_t> contradictions_;
 };
 
-/// |a - b| / |b|, of the parameters after the last step.
-double theta_distance(const fs::path& a, const fs::path& b) {
-  if (!fs::exists(a / "theta_final.npy") || !fs::exists(b / "theta_final.npy")) return NAN;
+/// |a - b| / |b| of the parameters after the last step.
+void add_theta(const fs::path& a, const fs::path& b, Rows& rows) {
+  const std::string name = "relative distance of theta";
+  for (const fs::path& folder : {a, b})
+    if (!fs::exists(folder / "theta_final.npy")) return rows.lack(name, folder.string() + " has no theta_final.npy");
   const std::vector<float> x = formats::read_npy(a / "theta_final.npy", 1).values;
   const std::vector<float> y = formats::read_npy(b / "theta_final.npy", 1).values;
-  if (x.size() != y.size()) return NAN;
+  if (x.size() != y.size())
+    return rows.lack(name, "they are " + std::to_string(x.size()) + " and " + std::to_string(y.size()) + " numbers");
   double difference = 0, norm = 0;
   for (std::size_t i = 0; i < x.size(); ++i) {
     const double d = double(x[i]) - double(y[i]);
     difference += d * d, norm += double(y[i]) * double(y[i]);
   }
-  return norm > 0 ? std::sqrt(difference / norm) : NAN;
+  const double distance = std::sqrt(difference / norm);
+  if (!std::isfinite(distance)) return rows.lack(name, "it is not finite");
+  rows.add(name, "share", distance, NAN);
 }
 
 /// The largest relative difference of a step's loss, of the steps that both have.
-double loss_distance(const std::vector<double>& a, const std::vector<double>& b) {
+void add_losses(const std::vector<double>& a, const std::vector<double>& b, Rows& rows) {
+  const std::string name = "largest relative difference of a step";
   double worst = NAN;
   for (std::size_t i = 0; i < std::min(a.size(), b.size()); ++i)
     if (const double off = std::abs(a[i] / b[i] - 1); std::isfinite(off)) worst = std::isnan(worst) ? off : std::max(worst, off);
-  return worst;
+  if (std::isnan(worst)) return rows.lack(name, "no step has a loss in both");
+  rows.add(name, "share", worst, NAN);
 }
 
-Json scheme_rows(const Side& p, const Side& m, double theta) {
+Json scheme_rows(const Side& p, const Side& m, const fs::path& of_predicted, const fs::path& of_measured) {
   Rows rows;
   const auto both = [&](const char* figure, const char* unit, const char* key, bool is_exact = false) {
     rows.add(figure, unit, p.figure(key), m.figure(key), is_exact);
@@ -178,9 +190,9 @@ Json scheme_rows(const Side& p, const Side& m, double theta) {
   rows.part("loss");
   both("first", "loss", "loss_first");
   both("last", "loss", "loss_last");
-  rows.add("largest relative difference of a step", "share", loss_distance(p.losses, m.losses), NAN);
-  rows.add("relative distance of theta", "share", theta, NAN);
-  return {{"rows", rows.rows()}, {"contradictions", rows.contradictions()}};
+  add_losses(p.losses, m.losses, rows);
+  add_theta(of_predicted, of_measured, rows);
+  return {{"rows", rows.rows()}, {"contradictions", rows.contradictions()}, {"uncompared", rows.uncompared()}};
 }
 
 void check_that_they_compare(const fs::path& predicted, const Json& p, const fs::path& measured, const Json& m) {
@@ -211,13 +223,10 @@ Json agreement(const fs::path& predicted, const fs::path& measured) {
     }
     check_that_they_compare(predicted, p, measured, *found);
     const int rank = common_rank(predicted / scheme, measured / scheme);
-    Json rows = scheme_rows(read_side(predicted, p, rank), read_side(measured, *found, rank),
-                            theta_distance(predicted / scheme, measured / scheme));
-    result["schemes"].push_back({{"scheme", scheme},
-                                 {"backends", {p["backend"], (*found)["backend"]}},
-                                 {"rank", rank},
-                                 {"rows", rows["rows"]},
-                                 {"contradictions", rows["contradictions"]}});
+    Json entry = {{"scheme", scheme}, {"backends", {p["backend"], (*found)["backend"]}}, {"rank", rank}};
+    entry.update(
+        scheme_rows(read_side(predicted, p, rank), read_side(measured, *found, rank), predicted / scheme, measured / scheme));
+    result["schemes"].push_back(std::move(entry));
   }
   if (result["schemes"].empty())
     throw ScenarioError(measured.string() + ": has no scheme in common with " + predicted.string() +

@@ -1,4 +1,5 @@
 // The agreement as text for a terminal, and what speaks against it.
+#include <algorithm>
 #include <cmath>
 #include <cstdio>
 #include <nlohmann/json.hpp>
@@ -23,6 +24,10 @@ std::string value_text(const Json& value, const std::string& unit) {
   if (unit == "count") return decimal_text(number);
   std::snprintf(text, sizeof text, unit == "share" ? "%.2g" : "%.6g", number);
   return text;
+}
+
+const Json& step_of(const Json& scheme) {
+  return *std::find_if(scheme["rows"].begin(), scheme["rows"].end(), [](const Json& row) { return row["figure"] == "step"; });
 }
 
 }  // namespace
@@ -56,9 +61,26 @@ std::string agreement_text(const Json& agreement) {
       text += "\n";
     }
   }
-  std::string missing;
-  for (const Json& name : agreement["missing"]) missing += (missing.empty() ? "" : ", ") + name.get<std::string>();
-  if (!missing.empty()) text += "\nPredicted but not measured: " + missing + "\n";
+  return text + "\n" + verdict_text(agreement);
+}
+
+std::string verdict_text(const Json& agreement) {
+  std::string text;
+  for (const Json& scheme : agreement["schemes"]) {
+    const auto compared = std::count_if(scheme["rows"].begin(), scheme["rows"].end(), [](const Json& row) {
+      return row["predicted"].is_number() && (row["measured"].is_number() || row["unit"] == "share");
+    });
+    const Json &backends = scheme["backends"], &error = step_of(scheme)["error"];
+    std::string line = scheme["scheme"].get<std::string>() + ": " + std::to_string(compared) + " figures compared, " +
+                       backends[0].get<std::string>() + " with " + backends[1].get<std::string>() +
+                       (backends[1] == "simgrid" ? ", so nothing was measured" : "") + "; step " +
+                       (error.is_number() ? share_text(error.get<double>()) : "unknown") + "; bytes and collectives " +
+                       (scheme["contradictions"].empty() ? "as predicted" : "differ");
+    const char* separator = ". Not compared: ";
+    for (const Json& each : scheme["uncompared"]) line += separator + each.get<std::string>(), separator = ", ";
+    text += line + ".\n";
+  }
+  for (const Json& name : agreement["missing"]) text += name.get<std::string>() + ": predicted, but not measured.\n";
   return text;
 }
 
@@ -67,8 +89,12 @@ std::string disagreements(const Json& agreement, std::optional<double> max_error
   for (const Json& scheme : agreement["schemes"]) {
     const std::string name = scheme["scheme"];
     for (const Json& line : scheme["contradictions"]) text += name + ": " + line.get<std::string>() + "\n";
-    const Json& error = scheme["rows"][0]["error"];  // the step's
-    if (!max_error || !error.is_number() || std::abs(error.get<double>()) <= *max_error) continue;
+    const Json& error = step_of(scheme)["error"];
+    if (!max_error || (error.is_number() && std::abs(error.get<double>()) <= *max_error)) continue;
+    if (!error.is_number()) {
+      text += name + ": the step's error is not known: the measured step takes no time\n";
+      continue;
+    }
     char words[160];
     std::snprintf(words, sizeof words, ": the step's error is %.1f %%, more than the %.1f %% allowed\n", 100 * error.get<double>(),
                   100 * *max_error);

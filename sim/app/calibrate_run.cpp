@@ -4,7 +4,6 @@
 #include <algorithm>
 #include <cmath>
 #include <cstdio>
-#include <fstream>
 #include <map>
 #include <nlohmann/json.hpp>
 #include <tuple>
@@ -30,20 +29,26 @@ struct Launch {
   double seconds;
 };
 
-std::string scheme_of(const fs::path& folder, const Json& summary, const std::string& wanted) {
+/// The folder's first scheme, or the wanted one. What was simulated has this program's own prices: nothing can be learned from it.
+std::string measured_scheme(const fs::path& folder, const std::string& wanted) {
+  const Json summary = read_summary(folder);
   std::string known;
   for (const Json& figures : summary["results"]) {
     const std::string name = figures["scheme"];
-    if (wanted.empty() || wanted == name) return name;
     known += (known.empty() ? "" : ", ") + name;
+    if (!wanted.empty() && wanted != name) continue;
+    if (figures["backend"] != "simgrid") return name;
+    throw ScenarioError(folder.string() + ": " + name +
+                        " was simulated, so its times are this program's own prices; calibrate from a run that was measured, with "
+                        "backend: cuda or threads");
   }
   throw ScenarioError("--scheme " + wanted + ": " + folder.string() + " has no results of it; it has " + known);
 }
 
-Verb collective_named(const std::string& name) {
+Verb collective_in(const CsvRow& row, std::size_t column) {
   for (const Verb verb : collective_verbs)
-    if (name == name_of(verb)) return verb;
-  throw ScenarioError("collectives.csv: there is no collective '" + name + "'");
+    if (row.text(column) == name_of(verb)) return verb;
+  row.refuse("there is no collective " + quoted(row.text(column)));
 }
 
 /// "forward layer0: matmul" -> "matmul"
@@ -54,11 +59,11 @@ std::string op_in(const std::string& name) {
 
 /// All launches on the compute stream of the trace's lowest rank, in order.
 std::vector<Launch> measured_launches(const fs::path& file) {
-  std::ifstream in(file);
-  if (!in)
+  const std::string text = text_of_file(file);
+  if (text.empty())
     throw ScenarioError(file.string() +
-                        ": cannot be read; calibrate --from needs one trace: run without --gzip and --trace-per-rank");
-  const Json trace = Json::parse(in, nullptr, false);
+                        ": is not there, or empty; calibrate --from needs one trace: run without --gzip and --trace-per-rank");
+  const Json trace = Json::parse(text, nullptr, false);
   int lowest = -1;
   std::vector<std::pair<double, Launch>> launches;
   try {
@@ -156,7 +161,7 @@ const Price attention_128_price{"attention_128_flops", {1, 0.1, 20, 0.05}, [](do
 
 RunCalibration calibrate_from_run(const fs::path& folder, const fs::path& scenario, const std::string& wanted,
                                   const std::vector<std::string>& overrides, const Registry& registry) {
-  const std::string scheme = scheme_of(folder, read_summary(folder), wanted);
+  const std::string scheme = measured_scheme(folder, wanted);
   const fs::path file = scenario.empty() ? folder / "scenario.yaml" : scenario, trace = folder / scheme / "trace.json";
   const Step base = simulated_step(file, scheme, overrides, registry);
   const std::vector<Launch> mean = mean_step(measured_launches(trace), base.launches, trace);
@@ -226,12 +231,12 @@ RunCalibration calibrate_from_run(const fs::path& folder, const fs::path& scenar
 }
 
 Calibration calibrate_collectives_from_run(const fs::path& folder, const std::string& wanted) {
-  const std::string scheme = scheme_of(folder, read_summary(folder), wanted);
+  const std::string scheme = measured_scheme(folder, wanted);
   const fs::path file = folder / scheme / "collectives.csv";
   // The k-th collective of a group is one collective, on whichever rank.
-  std::map<std::tuple<std::string, std::string, std::string>, int> issued;  // by rank, group and stream
+  std::map<std::tuple<std::int64_t, std::string, std::string>, int> issued;  // by rank, group and stream
   struct One {
-    std::string verb;
+    Verb verb;
     int ranks;
     double bytes, seconds;
   };
@@ -239,25 +244,26 @@ Calibration calibrate_collectives_from_run(const fs::path& folder, const std::st
   for_each_row(
       file, {"rank", "stream", "collective", "group", "group_size", "buffer_bytes", "begin_seconds", "end_seconds", "payload"},
       [&](const CsvRow& row) {
-        const int at = issued[{row.text(0), row.text(3), row.text(1)}]++;
+        const int at = issued[{row.whole(0), row.text(3), row.text(1)}]++;
         if (row.text(8) != "data" || row.whole(4) < 2) return;
         const double seconds = row.number(7) - row.number(6);
-        One& one = all.try_emplace({row.text(3), row.text(1), at}, One{row.text(2), int(row.whole(4)), row.number(5), seconds})
-                       .first->second;
+        One& one =
+            all.try_emplace({row.text(3), row.text(1), at}, One{collective_in(row, 2), int(row.whole(4)), row.number(5), seconds})
+                .first->second;
         one.seconds = std::min(one.seconds, seconds);
       });
   // The mean of a size: single times scatter.
-  std::map<std::string, std::map<std::pair<int, double>, std::pair<double, int>>> sizes;
+  std::map<Verb, std::map<std::pair<int, double>, std::pair<double, int>>> sizes;
   for (const auto& [key, one] : all) {
     auto& [seconds, times] = sizes[one.verb][{one.ranks, one.bytes}];
     seconds += one.seconds, ++times;
   }
   Calibration calibration;
-  for (const auto& [verb, by_size] : sizes) {
+  for (const auto& [collective, by_size] : sizes) {
     if (by_size.size() < 2) continue;
+    const std::string verb = name_of(collective);
     std::vector<cost::CollectiveRow> rows;
-    for (const auto& [size, sum] : by_size)
-      rows.push_back({collective_named(verb), size.first, size.second, sum.first / sum.second});
+    for (const auto& [size, sum] : by_size) rows.push_back({collective, size.first, size.second, sum.first / sum.second});
     try {
       const cost::AlphaBus found = cost::fit_alpha_bus(rows);
       calibration.values.push_back({"collectives.alpha." + verb, price_text(1e6 * found.alpha) + "us"});

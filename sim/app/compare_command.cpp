@@ -8,6 +8,7 @@
 
 #include "app/comparison.h"
 #include "app/report.h"
+#include "app/run_folder.h"
 #include "core/error.h"
 
 namespace shardsim {
@@ -31,7 +32,7 @@ std::function<void()> add_compare_command(CLI::App& app) {
     std::vector<nlohmann::ordered_json> data;
     for (const std::string& folder : options->folders) data.push_back(report_data(folder));
     const nlohmann::ordered_json compared = comparison({options->folders.begin(), options->folders.end()}, data);
-    std::cout << (options->json ? compared.dump(2) + "\n" : comparison_text(compared));
+    std::cout << (options->json ? json_lines(compared) : comparison_text(compared));
     if (!options->html.empty()) write_comparison_page(options->html, compared, data);
     if (!std::cout.flush()) throw ScenarioError("standard output: cannot be written");
   };

@@ -142,7 +142,7 @@ std::map<std::string, std::string> keys_of(const fs::path& folder, const Json& s
     if (const std::size_t colon = text.find(": "); colon != std::string::npos)
       keys[text.substr(0, colon)] = text.substr(colon + 2) + " (default)";
   }
-  if (fs::exists(folder / "scenario.yaml")) flatten(read_yaml(folder / "scenario.yaml"), keys);
+  flatten(read_yaml(folder / "scenario.yaml"), keys);
   return keys;
 }
 
@@ -213,10 +213,21 @@ Json figure_rows(const std::vector<const Run*>& runs, const std::vector<std::siz
 }  // namespace
 
 Json changed_in_scenario(const std::vector<fs::path>& folders) {
-  std::vector<std::map<std::string, std::string>> scenarios;
-  scenarios.reserve(folders.size());
-  for (const fs::path& folder : folders) scenarios.push_back(keys_of(folder, read_summary(folder)));
-  return changed_keys(scenarios);
+  std::vector<std::map<std::string, std::string>> scenarios, contents;  // by key; of keys that name a file what is in it
+  for (const fs::path& folder : folders) {
+    const Json summary = read_summary(folder);
+    scenarios.push_back(keys_of(folder, summary));
+    contents.push_back(summary.value("files", std::map<std::string, std::string>()));
+  }
+  Json changed = changed_keys(scenarios);
+  const auto names_another = [&changed](const std::string& key) {
+    return std::any_of(changed.begin(), changed.end(), [&](const Json& each) { return each["key"] == key; });
+  };
+  Json in_files = changed_keys(contents);
+  for (const Json& each : in_files)
+    if (!names_another(each["key"]))
+      changed.push_back({{"key", each["key"].get<std::string>() + ", what is in the file"}, {"values", each["values"]}});
+  return changed;
 }
 
 Json comparison(const std::vector<fs::path>& folders) {

@@ -91,6 +91,7 @@ std::string place_among_nodes(const NodeOptions& given, const Environment& envir
                         ": says nothing without the number of nodes; add --nnodes 2");
   const int count = options.nnodes.value_or(1);
   if (count < 1) throw ScenarioError("--nnodes: " + std::to_string(count) + " is out of range; write 1 or more");
+  if (!options.rdzv_endpoint.empty()) read_endpoint(options.rdzv_endpoint, scenario.nodes);
   if (count == 1 && options.node_rank.value_or(0) == 0) return {};
   if (!options.node_rank)
     throw ScenarioError("--nnodes: which of the " + std::to_string(count) + " nodes is this? Add --node-rank, from 0 on");
@@ -108,7 +109,6 @@ std::string place_among_nodes(const NodeOptions& given, const Environment& envir
     throw ScenarioError(scenario.file.string() + ": world: " + std::to_string(scenario.world) +
                         " ranks cannot be divided evenly among " + std::to_string(count) + " nodes; write a multiple of the nodes");
   scenario.nodes.count = count, scenario.nodes.me = *options.node_rank;
-  read_endpoint(options.rdzv_endpoint, scenario.nodes);
   return scenario.nodes.name_of(scenario.nodes.me) + " of " + std::to_string(count) + ", which meet at " +
          scenario.nodes.endpoint() + (used.empty() ? "" : " (" + options.launcher + ": " + used + ")");
 }

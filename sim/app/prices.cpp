@@ -59,11 +59,11 @@ void read_values(const YamlNode& map, Origin origin, cost::Prices& prices) {
 
 }  // namespace
 
-cost::Prices read_prices(const YamlNode& node, const Scenario& scenario) {
+cost::Prices read_prices(const YamlNode& node, Scenario& scenario) {
   refuse_unknown(node, known_keys({"from", "calibrated"}));
   cost::Prices prices;
   if (const YamlNode* from = node.child("from")) {
-    const YamlNode file = read_yaml(beside_scenario(scenario, text_of(*from)));
+    const YamlNode file = read_yaml(named_file(scenario, *from));
     refuse_unknown(file, known_keys({}));
     read_values(file, Origin::calibrated, prices);
   }

@@ -11,9 +11,7 @@
 #include <iostream>
 #include <new>
 #include <nlohmann/json.hpp>
-#include <numeric>
 #include <optional>
-#include <utility>
 
 #include "app/agreement.h"
 #include "app/calibrate_command.h"
@@ -37,6 +35,7 @@
 #include "app/scenario.h"
 #include "app/sweep_command.h"
 #include "app/table.h"
+#include "app/usage.h"
 #include "app/validate_command.h"
 #include "app/yaml_reader.h"
 
@@ -173,7 +172,7 @@ int run(const RunOptions& options, const Registry& registry) {
   std::string against;
   if (!options.against.empty() && !results.empty()) {
     const nlohmann::ordered_json compared = agreement(place, options.against);
-    if (!options.quiet) std::cout << "\n" << agreement_text(compared);
+    std::cout << (options.quiet ? verdict_text(compared) : "\n" + agreement_text(compared));
     against = disagreements(compared, {});
   }
   if (!std::cout) throw ScenarioError("standard output: cannot be written");
@@ -204,32 +203,6 @@ int explain(const std::vector<std::string>& words, ExplainRunOptions of_run, boo
   if (schemes.empty() || schemes.size() > 2) throw ScenarioError("explain: takes one or two schemes, or a scenario");
   std::cout << (schemes.size() == 1 ? explain_scheme(schemes[0], registry) : explain_pair(schemes[0], schemes[1], registry));
   return fine;
-}
-
-/// How many letters have to be put in, left out or changed.
-std::size_t distance(const std::string& a, const std::string& b) {
-  std::vector<std::size_t> row(b.size() + 1);
-  std::iota(row.begin(), row.end(), std::size_t{0});
-  for (std::size_t i = 0; i < a.size(); ++i) {
-    std::size_t diagonal = std::exchange(row[0], i + 1);
-    for (std::size_t j = 0; j < b.size(); ++j)
-      diagonal = std::exchange(row[j + 1], std::min({row[j] + 1, row[j + 1] + 1, diagonal + (a[i] != b[j])}));
-  }
-  return row.back();
-}
-
-/// What to say of a first word that is neither an option nor a command; empty if it is one.
-std::string unknown_command(const CLI::App& app, int argc, const char* const* argv) {
-  if (argc < 2 || argv[1][0] == '-') return {};
-  const std::string word = argv[1];
-  std::vector<std::string> names;
-  for (const CLI::App* command : app.get_subcommands(nullptr)) names.push_back(command->get_name());
-  if (std::count(names.begin(), names.end(), word) > 0) return {};
-  const auto nearest = std::min_element(names.begin(), names.end(), [&](const std::string& a, const std::string& b) {
-    return distance(word, a) < distance(word, b);
-  });
-  const std::string likely = distance(word, *nearest) <= 2 ? "; did you mean " + *nearest + "?" : ";";
-  return "shardsim: there is no command " + quoted(word) + likely + " The commands are " + joined(names);
 }
 
 int list(const std::string& what, const Registry& registry) {
@@ -289,7 +262,7 @@ int run_program(int argc, const char* const* argv, const Registry& built_in) {
   explain_command->add_option("--scheme", run_explained.scheme, "Of a scenario: which scheme (default: its first)");
   explain_command->add_option("--only", run_explained.only, "Of a scenario: one op, collective or verb, as in --only matmul");
   explain_command->add_option("--top", run_explained.top, "Of a scenario: lines to show, 0 for all (default: 20)")
-      ->check(CLI::NonNegativeNumber);
+      ->check(CLI::Range(0, 1'000'000));
   explain_command->add_option("--set", run_explained.overrides, "Of a scenario: override a key")
       ->type_name("KEY=VALUE")
       ->allow_extra_args(false);
@@ -310,6 +283,7 @@ int run_program(int argc, const char* const* argv, const Registry& built_in) {
         ->type_name("FILE")
         ->allow_extra_args(false);
 
+  check_numbers(app);
   if (const std::string unknown = unknown_command(app, argc, argv); !unknown.empty()) {
     std::cerr << unknown << "\n";
     return wrong_input;
@@ -317,7 +291,9 @@ int run_program(int argc, const char* const* argv, const Registry& built_in) {
   try {
     app.parse(argc, argv);
   } catch (const CLI::ParseError& error) {
-    return app.exit(error) == 0 ? fine : wrong_input;
+    if (error.get_exit_code() == 0) return app.exit(error), fine;  // --help, --version
+    std::cerr << usage_error(app, error) << "\n";
+    return wrong_input;
   }
   try {
     Registry registry = built_in;

@@ -6,9 +6,11 @@
 #include <cmath>
 #include <map>
 #include <nlohmann/json.hpp>
+#include <optional>
 
 #include "app/metrics.h"
 #include "app/run_folder.h"
+#include "app/yaml_reader.h"
 #include "core/band.h"
 #include "core/error.h"
 
@@ -33,7 +35,7 @@ std::map<std::string, Steps> read_steps(const fs::path& folder) {
   std::map<std::string, Steps> all;
   for_each_row(folder / "steps.csv", {"scheme", "loss", "begin_seconds", "end_seconds"}, [&](const CsvRow& row) {
     Steps& steps = all[row.text(0)];
-    steps.loss.push_back(row.number(1)), steps.begin.push_back(row.number(2)), steps.end.push_back(row.number(3));
+    steps.loss.push_back(row.loss(1)), steps.begin.push_back(row.number(2)), steps.end.push_back(row.number(3));
   });
   return all;
 }
@@ -154,10 +156,10 @@ std::vector<Sample> thinned(const std::vector<Sample>& samples) {
   return kept;
 }
 
-int band_named(const std::string& name) {
+int band_in(const CsvRow& row, std::size_t column) {
   for (int band = 0; band < band_count; ++band)
-    if (name == name_of(Band(band))) return band;
-  throw ScenarioError("memory.csv: there is no band '" + name + "'");
+    if (row.text(column) == name_of(Band(band))) return band;
+  row.refuse("there is no band " + quoted(row.text(column)));
 }
 
 /// What a rank held in the step of its peak: the rank with the largest peak, or the first one if that was not recorded.
@@ -174,7 +176,7 @@ Json memory_data(const fs::path& folder, const Json& figures, const Steps& steps
     const int rank = int(row.whole(0));
     if (first < 0) first = rank;
     if (rank != first && rank != wanted) return;
-    held[rank][std::size_t(band_named(row.text(2)))] = row.whole(3);
+    held[rank][std::size_t(band_in(row, 2))] = row.whole(3);
     const double seconds = row.number(1);
     if (seconds > end) return;
     std::vector<Sample>& samples = ranks[rank];
@@ -209,16 +211,16 @@ Json collectives_data(const fs::path& folder, std::size_t steps) {
     double count = 0, buffer = 0, sent = 0, seconds = 0;
   };
   std::map<std::pair<std::string, std::string>, Sum> sums;
-  std::string first;
+  std::optional<std::int64_t> first;
   for_each_row(folder / "collectives.csv",
                {"rank", "verb", "payload", "buffer_bytes", "sent_bytes", "begin_seconds", "end_seconds"}, [&](const CsvRow& row) {
-                 if (first.empty()) first = row.text(0);
-                 if (row.text(0) != first) return;
+                 if (!first) first = row.whole(0);
+                 if (row.whole(0) != first) return;
                  Sum& sum = sums[{row.text(1), row.text(2)}];
                  ++sum.count, sum.buffer += row.number(3), sum.sent += row.number(4), sum.seconds += row.number(6) - row.number(5);
                });
   const double n = double(std::max<std::size_t>(1, steps));
-  Json data = {{"rank", first.empty() ? Json(nullptr) : Json(std::stoi(first))}, {"rows", Json::array()}};
+  Json data = {{"rank", first ? Json(*first) : Json(nullptr)}, {"rows", Json::array()}};
   for (const auto& [key, sum] : sums)
     data["rows"].push_back({{"verb", key.first},
                             {"payload", key.second},

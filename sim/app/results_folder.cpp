@@ -7,11 +7,12 @@
 #include <cerrno>
 #include <cstring>
 #include <fstream>
-#include <iterator>
 #include <set>
 #include <sstream>
 
+#include "app/fingerprint.h"
 #include "app/report.h"
+#include "app/run_folder.h"
 #include "app/table.h"
 #include "formats/csv.h"
 #include "formats/gzip.h"
@@ -37,8 +38,7 @@ void write_file(const fs::path& path, Write write) {
 }
 
 bool is_ours(const fs::path& folder) {
-  std::ifstream stream(folder / "summary.json", std::ios::binary);
-  return stream && formats::is_summary({std::istreambuf_iterator<char>(stream), {}});
+  return fs::is_regular_file(folder / "summary.json") && formats::is_summary(text_of_file(folder / "summary.json"));
 }
 
 /// The first thing in an earlier run's folder that no run writes; empty if there is none.
@@ -155,6 +155,8 @@ struct Cleanup {
 }  // namespace
 
 formats::RunFacts facts_of(const Scenario& scenario, const std::vector<std::string>& notes) {
+  std::vector<std::pair<std::string, std::uint64_t>> files;
+  for (const auto& [key, file] : scenario.files) files.emplace_back(key, fingerprint_of(file));
   // Only the file's name: where it lay would differ from machine to machine.
   return {scenario.name,
           scenario.file.filename().string(),
@@ -163,7 +165,8 @@ formats::RunFacts facts_of(const Scenario& scenario, const std::vector<std::stri
           name_of(scenario.latency),
           scenario.defaults_used,
           notes,
-          scenario.measured_source};
+          scenario.measured_source,
+          files};
 }
 
 ResultsFolder::ResultsFolder(const fs::path& wanted) : wanted_(wanted) {

@@ -10,6 +10,7 @@
 
 #include "app/measurement_table.h"
 #include "app/summary_check.h"
+#include "app/yaml_reader.h"
 #include "core/error.h"
 #include "formats/summary.h"
 
@@ -18,9 +19,16 @@ namespace shardsim {
 namespace fs = std::filesystem;
 
 double CsvRow::number(std::size_t column) const {
+  const double value = text(column).empty() ? NAN : loss(column);
+  if (!std::isfinite(value)) refuse(quoted(text(column)) + " is no finite number");
+  return value;
+}
+
+double CsvRow::loss(std::size_t column) const {
   const std::string& cell = text(column);
   double value = NAN;
-  std::from_chars(cell.data(), cell.data() + cell.size(), value);
+  const auto [end, error] = std::from_chars(cell.data(), cell.data() + cell.size(), value);
+  if (!cell.empty() && (error != std::errc() || end != cell.data() + cell.size())) refuse(quoted(cell) + " is no number");
   return value;
 }
 
@@ -28,9 +36,12 @@ std::int64_t CsvRow::whole(std::size_t column) const {
   const std::string& cell = text(column);
   std::int64_t value = 0;
   const auto [end, error] = std::from_chars(cell.data(), cell.data() + cell.size(), value);
-  if (error != std::errc() || end != cell.data() + cell.size())
-    throw ScenarioError(place_ + ": '" + cell + "' is no whole number; run the scenario again to replace the file");
+  if (error != std::errc() || end != cell.data() + cell.size()) refuse(quoted(cell) + " is no whole number");
   return value;
+}
+
+void CsvRow::refuse(const std::string& what) const {
+  throw ScenarioError(place_ + ": " + what + "; run the scenario again to replace the file");
 }
 
 void for_each_row(const fs::path& file, const std::vector<std::string>& columns, const std::function<void(const CsvRow&)>& take) {
@@ -68,8 +79,16 @@ nlohmann::ordered_json read_summary(const fs::path& folder) {
 }
 
 std::string text_of_file(const fs::path& file) {
+  std::error_code error;
+  if (!fs::exists(file, error)) return {};
   std::ifstream stream(file, std::ios::binary);
+  if (fs::is_directory(file, error) || !stream)  // reading a folder would throw std::ios_base::failure
+    throw ScenarioError(file.string() + ": cannot be read; is it a file, and yours to read?");
   return {std::istreambuf_iterator<char>(stream), {}};
+}
+
+std::string json_lines(const nlohmann::ordered_json& json) {
+  return json.dump(2, ' ', false, nlohmann::ordered_json::error_handler_t::replace) + "\n";
 }
 
 }  // namespace shardsim

@@ -13,8 +13,10 @@ namespace shardsim {
 class CsvRow {
  public:
   const std::string& text(std::size_t column) const { return cells_[at_[column]]; }
-  double number(std::size_t column) const;       ///< NaN for an empty cell and for one that is no number
+  double number(std::size_t column) const;       ///< a finite one; throws ScenarioError for anything else
+  double loss(std::size_t column) const;         ///< any number, NaN for an empty cell; throws ScenarioError for anything else
   std::int64_t whole(std::size_t column) const;  ///< throws ScenarioError for anything but a whole number
+  [[noreturn]] void refuse(const std::string& what) const;  ///< throws ScenarioError with the file, the line and the remedy
 
  private:
   friend void for_each_row(const std::filesystem::path&, const std::vector<std::string>&,
@@ -33,7 +35,10 @@ void for_each_row(const std::filesystem::path& file, const std::vector<std::stri
 /// did.
 nlohmann::ordered_json read_summary(const std::filesystem::path& folder);
 
-/// A file's text; empty if there is none.
+/// A file's text; empty if there is none. Throws ScenarioError: there is something that cannot be read, a folder for example.
 std::string text_of_file(const std::filesystem::path& file);
+
+/// As text for people and programs; what is no UTF-8 (a damaged file's words, a folder's name) is replaced.
+std::string json_lines(const nlohmann::ordered_json&);
 
 }  // namespace shardsim

@@ -60,7 +60,8 @@ struct Expectation {
 
 struct Scenario {
   std::filesystem::path file;
-  std::string text;  ///< the file as YAML, overrides included, without comments
+  std::string text;                                    ///< the file as YAML, overrides included, without comments
+  std::map<std::string, std::filesystem::path> files;  ///< that it names, by key: what is in them is part of it
   std::string name;
   std::vector<SchemeChoice> schemes;  ///< no two with the same label
   std::filesystem::path platform;

@@ -17,7 +17,7 @@ namespace fs = std::filesystem;
 constexpr std::int64_t most = std::numeric_limits<int>::max() - 1;
 constexpr std::int64_t most_parameters = std::int64_t{1} << 50;
 
-MlpChoice read_mlp(const YamlNode& node, const Scenario& scenario, std::vector<std::string>& defaults) {
+MlpChoice read_mlp(const YamlNode& node, Scenario& scenario, std::vector<std::string>& defaults) {
   const Fields fields(node, {"kind", "widths", "activation", "loss", "theta0"}, defaults);
   MlpChoice mlp;
   fields.need("kind", "kind: mlp");
@@ -35,7 +35,7 @@ MlpChoice read_mlp(const YamlNode& node, const Scenario& scenario, std::vector<s
     choice_of(value, {"mse"});
     return value.text;
   });
-  if (const YamlNode* theta0 = fields.find("theta0")) mlp.theta0 = beside_scenario(scenario, text_of(*theta0));
+  if (const YamlNode* theta0 = fields.find("theta0")) mlp.theta0 = named_file(scenario, *theta0);
   return mlp;
 }
 
@@ -75,7 +75,7 @@ void read_language(const Fields& root, Scenario& scenario, std::vector<std::stri
     return;
   }
   const YamlNode& text = fields.need("text", "data: {text: file.txt} or {language: {successors: 4}}");
-  scenario.data.text = beside_scenario(scenario, text_of(text));
+  scenario.data.text = named_file(scenario, text);
   try {
     formats::read_bytes(scenario.data.text);
   } catch (const ScenarioError& error) {
@@ -102,7 +102,7 @@ void read_data(const Fields& root, Scenario& scenario, std::vector<std::string>&
     return;
   }
   const YamlNode &x = fields.need("x", "data: {x: x.npy, y: y.npy}"), &y = fields.need("y", "data: {x: x.npy, y: y.npy}");
-  scenario.data.x = beside_scenario(scenario, text_of(x)), scenario.data.y = beside_scenario(scenario, text_of(y));
+  scenario.data.x = named_file(scenario, x), scenario.data.y = named_file(scenario, y);
   if (scenario.numerics == Numerics::twin)
     refuse(x, "files have the full widths, but a twin has smaller ones; use numerics: full or a teacher");
   const auto of_x = checked_shape(x, scenario.data.x, 2), of_y = checked_shape(y, scenario.data.y, 2);

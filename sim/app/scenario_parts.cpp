@@ -37,6 +37,10 @@ Cut cut_of(const YamlNode& node, std::vector<std::string>& defaults) {
 
 fs::path beside_scenario(const Scenario& scenario, const std::string& path) { return scenario.file.parent_path() / path; }
 
+fs::path named_file(Scenario& scenario, const YamlNode& node) {
+  return scenario.files[node.key] = beside_scenario(scenario, text_of(node));
+}
+
 fs::path platforms_folder() {
   // What was installed with the program; for one that stands where it was built, the sources.
   std::error_code error;

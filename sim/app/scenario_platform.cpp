@@ -95,7 +95,7 @@ MemoryFile::~MemoryFile() { close(descriptor_); }
 
 void read_platform(const YamlNode& node, Scenario& scenario, std::vector<std::string>& defaults) {
   if (node.kind != YamlNode::Kind::map) {
-    scenario.platform = find_platform(node, scenario);
+    scenario.platform = scenario.files[node.key] = find_platform(node, scenario);
     return;
   }
   const MachineSpec machine = machine_of(node, defaults);

@@ -33,7 +33,7 @@ TransformerShape base_shape(const Fields& fields, Scenario& scenario, std::strin
     return preset.shape;
   }
   if (const YamlNode* node = fields.find("hf_config")) {
-    const std::filesystem::path file = beside_scenario(scenario, text_of(*node));
+    const std::filesystem::path file = named_file(scenario, *node);
     name = file.filename().string();
     try {
       formats::HfConfig config = formats::read_hf_config(file);
@@ -171,7 +171,7 @@ void read_transformer(const Fields& root, const YamlNode& model, Scenario& scena
     refuse(model, why);
   }
   choice.plan = read_plan(fields, choice.shape, defaults);
-  if (const YamlNode* theta0 = fields.find("theta0")) scenario.model.theta0 = beside_scenario(scenario, text_of(*theta0));
+  if (const YamlNode* theta0 = fields.find("theta0")) scenario.model.theta0 = named_file(scenario, *theta0);
 
   choice.sequence = choice.shape.positions;
   const YamlNode* batch = root.find("batch");

@@ -18,11 +18,23 @@ class Check {
   explicit Check(const std::string& file) : file_(file) {}
 
   void summary(const Json& json) const {
+    formats::Figures figures;  // with what every run has
+    figures.parameters = 1;
+    for (auto* seconds :
+         {&figures.step_seconds, &figures.compute_seconds, &figures.exposed_comm_seconds, &figures.hidden_comm_seconds,
+          &figures.bytes_sent, &figures.control_bytes, &figures.host_link_bytes, &figures.host_to_device_bytes})
+      seconds->add(0, 0);
+    for (auto* bytes : {&figures.resident_bytes, &figures.model_state_peak_bytes, &figures.peak_bytes, &figures.host_resident_bytes,
+                        &figures.host_peak_bytes})
+      bytes->add(0, 0);
     std::ostringstream example;
-    formats::write_summary(example, {}, {formats::Figures{}});
+    formats::write_summary(example, {}, {figures});
     const Json expected = Json::parse(example.str());
     for (const auto& [key, value] : expected.items())
       if (key != "results" && key != "schema_version") same_kind(json, key, value, key);
+    if (json.contains("files"))
+      for (const auto& [key, content] : json["files"].items())
+        if (!content.is_string()) refuse("files." + key, "is no text");
     const Json& results = list_at(json, "results", "results");
     if (results.empty()) refuse("results", "is empty");
     for (std::size_t i = 0; i < results.size(); ++i)
@@ -78,7 +90,7 @@ class Check {
         if (!each.is_string()) refuse(place, "has something that is no text");
     }
     if (example.is_number() || (example.is_null() && key != "theta_hash" && key != "fits")) {
-      if (!is_figure(value)) refuse(place, "is no number");
+      if (!is_figure(value) || (example.is_number() && value.is_null())) refuse(place, "is no number");
       if (value.is_number() && value < 0 && key.find("loss") == std::string::npos && !key.ends_with("_seconds"))
         refuse(place, "is less than 0");
     }

@@ -3,10 +3,9 @@
 
 #include <algorithm>
 #include <cmath>
-#include <fstream>
-#include <iterator>
 #include <map>
 
+#include "app/fingerprint.h"
 #include "app/run.h"
 #include "app/scenario.h"
 #include "core/error.h"
@@ -16,38 +15,13 @@ namespace {
 
 namespace fs = std::filesystem;
 
-/// 64-bit FNV-1a.
-class Fingerprint {
- public:
-  void add(const std::string& text) {
-    for (const char c : text + '\0') value_ = (value_ ^ static_cast<unsigned char>(c)) * 0x100000001b3u;
-  }
-  std::uint64_t value() const { return value_; }
-
- private:
-  std::uint64_t value_ = 0xcbf29ce484222325u;
-};
-
 /// Adds files by what is in them, each of which is read once.
 class FilePrints {
  public:
   void add(const fs::path& file, Fingerprint& to) {
-    auto [found, is_new] = known_.try_emplace(file, 0);
-    if (is_new) {
-      std::ifstream stream(file, std::ios::binary);
-      Fingerprint print;
-      print.add({std::istreambuf_iterator<char>(stream), {}});
-      found->second = print.value();
-    }
+    const auto [found, is_new] = known_.try_emplace(file, 0);
+    if (is_new) found->second = fingerprint_of(file);
     to.add(std::to_string(found->second));
-  }
-  /// Every file that a value of the scenario names.
-  void add_named(const YamlNode& node, const fs::path& folder, Fingerprint& to) {
-    std::error_code error;
-    if (node.kind == YamlNode::Kind::scalar && node.text.size() < 1024)
-      for (const fs::path& file : {folder / node.text, fs::path(node.text)})
-        if (fs::is_regular_file(file, error)) return add(file, to);
-    for (const YamlNode& child : node.children) add_named(child, folder, to);
   }
 
  private:
@@ -137,8 +111,7 @@ SweepPlan make_plan(const SweepRequest& request, const Registry& registry) {
       std::erase_if(tree.children, changes_no_figure);
       Fingerprint of_point = program;
       of_point.add(yaml_text(tree));
-      files.add_named(tree, request.scenario.parent_path(), of_point);
-      if (!scenario.generated_platform) files.add(scenario.platform, of_point);
+      for (const auto& [key, file] : scenario.files) files.add(file, of_point);
       for (const SchemeChoice& choice : scenario.schemes) {
         Fingerprint of_run = of_point;
         of_run.add(choice.label);

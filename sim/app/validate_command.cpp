@@ -16,6 +16,7 @@
 #include "app/protocols.h"
 #include "app/report.h"
 #include "app/run.h"
+#include "app/run_folder.h"
 #include "app/validation_text.h"
 #include "core/error.h"
 
@@ -143,10 +144,14 @@ void write_page(const ValidateOptions& options, const nlohmann::ordered_json& ag
 
 /// One run against another one of the same scenario.
 int validate_run(const ValidateOptions& options) {
+  std::error_code error;
+  if (std::filesystem::equivalent(options.table, options.measured, error))
+    throw ScenarioError(options.measured +
+                        ": is the folder of the prediction, too; name two runs, as in shardsim validate SIM MEASURED");
   std::optional<double> max_error;
   if (!options.max_error.empty()) max_error = percentage(options.max_error, "--max-error");
   const nlohmann::ordered_json compared = agreement(options.table, options.measured);
-  print(options.json ? compared.dump(2) + "\n" : agreement_text(compared));
+  print(options.json ? json_lines(compared) : agreement_text(compared));
   if (!options.html.empty()) write_page(options, compared);
   const std::string against = disagreements(compared, max_error);
   std::cerr << against;

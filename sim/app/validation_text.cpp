@@ -4,6 +4,7 @@
 #include <cstdio>
 #include <nlohmann/json.hpp>
 
+#include "app/run_folder.h"
 #include "app/table.h"
 
 namespace shardsim {
@@ -117,7 +118,7 @@ std::string json_text(const std::vector<std::pair<std::string, Validation>>& val
                    {"groups", groups},
                    {"rows", rows}});
   }
-  return all.dump(2) + "\n";
+  return json_lines(all);
 }
 
 }  // namespace shardsim

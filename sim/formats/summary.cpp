@@ -150,6 +150,7 @@ void write_summary(std::ostream& stream, const RunFacts& facts, const std::vecto
   json["defaults_used"] = facts.defaults_used;
   json["notes"] = facts.notes;
   if (!facts.measured_source.empty()) json["measured_source"] = facts.measured_source;
+  for (const auto& [key, content] : facts.files) json["files"][key] = hash_text(content);
   json["results"] = Json::array();
   for (const Figures& figures : all) json["results"].push_back(result(figures));
   stream << json.dump(2, ' ', false, Json::error_handler_t::replace) << '\n';

@@ -96,6 +96,8 @@ struct RunFacts {
   std::vector<std::string> defaults_used;
   std::vector<std::string> notes;    ///< warnings, and what else the printed table says in words about the run
   std::string measured_source = {};  ///< of the schemes' measured figures
+  std::vector<std::pair<std::string, std::uint64_t>> files =
+      {};  ///< of each key that names a file, what tells its content from others
 };
 
 /// Of the keys below; another one means other keys.

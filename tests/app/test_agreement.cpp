@@ -111,3 +111,81 @@ TEST_CASE("runs of other worlds, models or schemes are not compared") {
                        ScenarioError);
   CHECK_THROWS_AS(agreement(scratch / "dp", scratch / "nowhere"), ScenarioError);
 }
+
+TEST_CASE("what only one of the runs has is said, and a figure that every run has may not be missing") {
+  const test::Scratch scratch;
+  write_run(scratch / "sim"), write_run(scratch / "real", slower);
+  const ordered_json whole = agreement(scratch / "sim", scratch / "real");
+  CHECK(whole["schemes"][0]["uncompared"].empty());
+  const ordered_json summary = ordered_json::parse(scratch.read("real/summary.json"));
+  int said = 0, refused = 0;
+  for (const auto& [key, value] : summary["results"][0].items()) {
+    if (!value.is_number()) continue;
+    CAPTURE(key);
+    ordered_json damaged = summary;
+    damaged["results"][0][key] = nullptr;
+    scratch.write("real/summary.json", damaged.dump());
+    try {
+      const ordered_json compared = agreement(scratch / "sim", scratch / "real");
+      if (compared["schemes"][0]["rows"] == whole["schemes"][0]["rows"]) continue;  // not a figure that is compared
+      CHECK(compared["schemes"][0]["uncompared"].size() == 1);
+      ++said;
+    } catch (const ScenarioError& error) {
+      CHECK(std::string(error.what()).find("real/summary.json: results[0]." + key + " is no number; run the scenario again") !=
+            std::string::npos);
+      ++refused;
+    }
+  }
+  CHECK(said >= 2);  // the losses
+  CHECK(refused > 10);
+  scratch.write("real/summary.json", summary.dump());
+
+  std::filesystem::remove(scratch / "real/dp/theta_final.npy");
+  const ordered_json without_theta = agreement(scratch / "sim", scratch / "real");
+  CHECK(without_theta["schemes"][0]["uncompared"] ==
+        ordered_json({"relative distance of theta (" + (scratch / "real/dp").string() + " has no theta_final.npy)"}));
+  CHECK(verdict_text(without_theta).find("Not compared: relative distance of theta (") != std::string::npos);
+  std::filesystem::remove(scratch / "real/scenario.yaml");
+  CHECK_THROWS_WITH_AS(agreement(scratch / "sim", scratch / "real"), doctest::Contains("real/scenario.yaml: there is no such file"),
+                       ScenarioError);
+}
+
+TEST_CASE("the verdict says of each scheme how much was compared with what, and how it came out") {
+  const test::Scratch scratch;
+  write_run(scratch / "sim"), write_run(scratch / "real", slower);
+  CHECK(verdict_text(agreement(scratch / "sim", scratch / "real"))
+            .find(" figures compared, simgrid with threads; step -11.1 %; bytes and collectives as predicted.\n") !=
+        std::string::npos);
+  CHECK(verdict_text(agreement(scratch / "sim", scratch / "sim"))
+            .find(" figures compared, simgrid with simgrid, so nothing was measured; step =;") != std::string::npos);
+  CHECK(agreement_text(agreement(scratch / "sim", scratch / "real"))
+            .ends_with("\n" + verdict_text(agreement(scratch / "sim", scratch / "real"))));
+}
+
+TEST_CASE("a step of unknown error is never within the allowed one") {
+  const test::Scratch scratch;
+  write_run(scratch / "sim"), write_run(scratch / "real");
+  ordered_json summary = ordered_json::parse(scratch.read("real/summary.json"));
+  summary["results"][0]["step_seconds"] = 0;
+  scratch.write("real/summary.json", summary.dump());
+  CHECK(disagreements(agreement(scratch / "sim", scratch / "real"), 10.0) ==
+        "dp: the step's error is not known: the measured step takes no time\n");
+}
+
+TEST_CASE("two runs on other data are not of the same scenario, whatever their files are called") {
+  const test::Scratch scratch;
+  const auto write_with = [&](const char* place, const char* data) {
+    scratch.write("x.txt", data);
+    Scenario scenario;
+    scenario.file = scratch / "s.yaml", scenario.name = "s", scenario.text = "world: 2\ndata: {text: x.txt}\n";
+    scenario.files = {{"data.text", scratch / "x.txt"}};
+    const SchemeResult result = test::made_by_hand("dp");
+    ResultsFolder(scratch / place).write(scenario, {result}, {measure(scenario, result)}, {});
+  };
+  write_with("a", "one"), write_with("b", "one"), write_with("c", "two");
+  CHECK(agreement(scratch / "a", scratch / "b")["changed"].empty());
+  const ordered_json changed = agreement(scratch / "a", scratch / "c")["changed"];
+  REQUIRE(changed.size() == 1);
+  CHECK(changed[0]["key"] == "data.text, what is in the file");
+  CHECK(changed[0]["values"][0] != changed[0]["values"][1]);
+}

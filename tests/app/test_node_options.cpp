@@ -52,6 +52,8 @@ TEST_CASE("without options, or with one node, a run is on one node, on every bac
     CHECK(place({}, {{"SLURM_PROCID", "1"}, {"SLURM_STEP_NUM_TASKS", "2"}}, backend, &nodes).empty());
     CHECK(nodes.count == 1);
     CHECK(place({1, 0, "", ""}, {}, backend).empty());
+    CHECK(place({1, 0, "node-a:29500", ""}, {}, backend).empty());
+    CHECK(place({1, 0, "garbage", ""}, {}, backend).starts_with("error: --rdzv-endpoint: 'garbage' is no address"));
   }
 }
 

@@ -4,6 +4,7 @@
 
 #include <cstdio>
 #include <nlohmann/json.hpp>
+#include <sstream>
 
 #include "scratch.h"
 
@@ -189,6 +190,46 @@ TEST_CASE("wrong usage is exit code 2, help and version are 0") {
   }
 }
 
+TEST_CASE("whatever is wrong with a command's options is one line that names the command and where to read on") {
+  Shell shardsim;
+  REQUIRE(shardsim("--help") == 0);
+  int tried = 0;
+  const auto is_refused = [&](const std::string& command, const std::string& arguments, const std::string& named) {
+    INFO(command << " " << arguments);
+    CHECK(shardsim(command + " " + arguments) == 2);
+    CHECK_MESSAGE(is_one_line(shardsim.err()), shardsim.err());
+    CHECK_MESSAGE(has(shardsim.err(), named), shardsim.err());
+    CHECK_MESSAGE(has(shardsim.err(), "; 'shardsim " + command + " --help' says what there is\n"), shardsim.err());
+    CHECK(shardsim.out().empty());
+    ++tried;
+  };
+  for (const std::string command :
+       {"run", "explain", "list", "platform", "report", "compare", "figures", "validate", "calibrate", "sweep"}) {
+    REQUIRE(shardsim(command + " --help") == 0);
+    std::istringstream help(shardsim.out());
+    for (std::string line; std::getline(help, line);) {
+      const std::size_t dashes = line.find("--");
+      if (line.find_first_not_of(' ') != 2 || dashes == std::string::npos || dashes > 6) continue;
+      std::istringstream words(line.substr(dashes));
+      std::string name, kind;
+      words >> name >> kind;
+      if (kind.size() < 2 || !std::isupper(kind[1])) continue;  // takes no value
+      is_refused(command, name, name);
+      if (!kind.starts_with("INT") && !kind.starts_with("FLOAT") && !kind.starts_with("UINT") && !has(kind, "{")) continue;
+      for (const char* value : {"abc", "1e999", "''", "1x"}) is_refused(command, name + " " + value, name);
+      if (kind.starts_with("INT"))
+        for (const char* value : {"1.5", "99999999999999999999", "nan"}) is_refused(command, name + " " + value, name);
+    }
+    if (command != "explain") is_refused(command, "--colour 'a\nb'", "");
+  }
+  CHECK(tried > 60);
+  is_refused("run", "", "SCENARIO is required");
+  is_refused("run", "s.yaml --nnodes abc", "--nnodes: 'abc' is no whole number, or too large a one");
+  is_refused("platform", "--gpu h100-sxm --nic-efficiency abc", "--nic-efficiency: 'abc' is no number");
+  CHECK(shardsim("") == 2);
+  CHECK(is_one_line(shardsim.err()));
+}
+
 TEST_CASE("an override does not swallow the scenario's name") {
   Shell shardsim;
   CHECK(shardsim("run --set steps=1 --set schemes=[dp] s.yaml --quiet") == 0);
@@ -258,8 +299,14 @@ TEST_CASE("a run is compared with a measured one, at once or afterwards") {
   CHECK(has(shardsim.out(), "predicted       measured          error"));
   CHECK(shardsim("run s.yaml -o real --against ./real/.") == 2);
   CHECK(has(shardsim.err(), "--against ./real/.: is the folder that this run writes; write it to another one with -o"));
+  CHECK(shardsim("run s.yaml -o sim --against real --quiet") == 0);
+  CHECK(has(shardsim.out(), "dp: "));
+  CHECK(has(shardsim.out(), " figures compared, simgrid with threads; step "));
+  CHECK_FALSE(has(shardsim.out(), "predicted       measured"));
   CHECK(shardsim("validate sim real") == 0);
   CHECK(has(shardsim.out(), "all_reduce"));
+  CHECK(shardsim("validate sim ./sim/.") == 2);
+  CHECK(shardsim.err() == "./sim/.: is the folder of the prediction, too; name two runs, as in shardsim validate SIM MEASURED\n");
   CHECK(shardsim("validate sim real --max-error 0.001%") == 1);
   CHECK(has(shardsim.err(), "dp: the step's error is"));
   CHECK(shardsim("validate sim real --html nowhere/both.html") == 2);  // a page, or one line that says why there is none

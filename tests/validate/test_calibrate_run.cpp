@@ -24,8 +24,8 @@ class MeasuredRun {
  public:
   explicit MeasuredRun(const std::string& options, const std::string& text = scenario) {
     scratch_.write("s.yaml", text);
-    const std::string command =
-        "cd '" + scratch_.path().string() + "' && " SHARDSIM_PROGRAM " run s.yaml -o real --quiet " + options;
+    const std::string command = "cd '" + scratch_.path().string() + "' && " SHARDSIM_PROGRAM " run s.yaml -o real --quiet " +
+                                options + " && sed -i 's/\"backend\": \"simgrid\"/\"backend\": \"cuda\"/' real/summary.json";
     REQUIRE(std::system(command.c_str()) == 0);
   }
   std::filesystem::path folder() const { return scratch_ / "real"; }
@@ -58,6 +58,18 @@ TEST_CASE("all prices that a run's launches depend on are found again, whatever 
   }
 }
 
+TEST_CASE("a simulated run is no measurement: its prices are the program's own") {
+  const test::TableFolder tables;
+  const MeasuredRun run("");
+  const std::string undo =
+      "sed -i 's/\"backend\": \"cuda\"/\"backend\": \"simgrid\"/' '" + (run.folder() / "summary.json").string() + "'";
+  REQUIRE(std::system(undo.c_str()) == 0);
+  const auto refused = doctest::Contains(
+      ": zero3 was simulated, so its times are this program's own prices; calibrate from a run that was measured");
+  CHECK_THROWS_WITH_AS(calibrate_from_run(run.folder(), run.base(), "zero3", {}, tables.registry()), refused, ScenarioError);
+  CHECK_THROWS_WITH_AS(calibrate_collectives_from_run(run.folder(), "zero3"), refused, ScenarioError);
+}
+
 TEST_CASE("a damaged trace is refused in one line that names it") {
   const test::TableFolder tables;
   const MeasuredRun run("");
@@ -69,6 +81,10 @@ TEST_CASE("a damaged trace is refused in one line that names it") {
     CHECK_THROWS_WITH_AS(calibrate_from_run(run.folder(), run.base(), "dp", {}, tables.registry()),
                          doctest::Contains("trace.json: is no trace of this program; run it again"), ScenarioError);
   }
+  std::filesystem::remove(run.folder() / "dp/trace.json");
+  std::filesystem::create_directory(run.folder() / "dp/trace.json");
+  CHECK_THROWS_WITH_AS(calibrate_from_run(run.folder(), run.base(), "dp", {}, tables.registry()),
+                       doctest::Contains("trace.json: cannot be read"), ScenarioError);
 }
 
 TEST_CASE("latency and bandwidth of a run's collectives are found again") {

@@ -16,14 +16,15 @@ function figures({scheme, rows}, runs) {
 
 const values = {seconds, bytes, count: trimmed};
 
-/** A scheme's prediction, figure by figure beside what was measured, and what no machine may change but is not the same. */
-function agreementTable({scheme, rows, contradictions}) {
+/** A scheme's prediction, figure by figure beside what was measured, what no machine may change but is not the same, and what only one has. */
+function agreementTable({scheme, rows, contradictions, uncompared}) {
+  const notes = [...contradictions, ...uncompared.map((line) => `Not compared: ${line}`)];
   const said = (unit, value) => (value == null ? '–' : (values[unit] ?? significant)(value));
   return element('div', {class: 'agreement'},
     table(`${scheme}: predicted and measured`, ['Part', 'Figure', 'Predicted', 'Measured', 'Error'],
       rows.map(({part, figure, unit, predicted, measured, error}) =>
         [part, figure, said(unit, predicted), said(unit, measured), changeText(error)])),
-    contradictions.length > 0 && element('ul', {class: 'notes'}, ...contradictions.map((line) => element('li', {}, line))));
+    notes.length > 0 && element('ul', {class: 'notes'}, ...notes.map((line) => element('li', {}, line))));
 }
 
 /** The runs' timelines of a scheme as one, whose streams are called after run and stream; null if no run has one. */

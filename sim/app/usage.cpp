@@ -1,0 +1,69 @@
+// Usage: CLI11's errors in one line, and the nearest command to a wrong word.
+#include "app/usage.h"
+
+#include <CLI/CLI.hpp>
+#include <algorithm>
+#include <charconv>
+#include <numeric>
+#include <utility>
+#include <vector>
+
+#include "app/fields.h"
+
+namespace shardsim {
+namespace {
+
+/// How many letters have to be put in, left out or changed.
+std::size_t distance(const std::string& a, const std::string& b) {
+  std::vector<std::size_t> row(b.size() + 1);
+  std::iota(row.begin(), row.end(), std::size_t{0});
+  for (std::size_t i = 0; i < a.size(); ++i) {
+    std::size_t diagonal = std::exchange(row[0], i + 1);
+    for (std::size_t j = 0; j < b.size(); ++j)
+      diagonal = std::exchange(row[j + 1], std::min({row[j] + 1, row[j + 1] + 1, diagonal + (a[i] != b[j])}));
+  }
+  return row.back();
+}
+
+/// What CLI11 would take, too: nothing for 0, infinity, the hexadecimal.
+std::string refusal_of_number(const std::string& text) { return number_in(text) ? "" : quoted(text) + " is no number"; }
+std::string refusal_of_whole_number(const std::string& text) {
+  int value = 0;
+  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
+  return error == std::errc() && end == text.data() + text.size() ? "" : quoted(text) + " is no whole number, or too large a one";
+}
+
+}  // namespace
+
+std::string unknown_command(const CLI::App& app, int argc, const char* const* argv) {
+  if (argc < 2 || argv[1][0] == '-') return {};
+  const std::string word = argv[1];
+  std::vector<std::string> names;
+  for (const CLI::App* command : app.get_subcommands(nullptr)) names.push_back(command->get_name());
+  if (std::count(names.begin(), names.end(), word) > 0) return {};
+  const auto nearest = std::min_element(names.begin(), names.end(), [&](const std::string& a, const std::string& b) {
+    return distance(word, a) < distance(word, b);
+  });
+  const std::string likely = distance(word, *nearest) <= 2 ? "; did you mean " + *nearest + "?" : ";";
+  return "shardsim: there is no command " + quoted(word) + likely + " The commands are " + joined(names);
+}
+
+void check_numbers(CLI::App& app) {
+  for (CLI::App* command : app.get_subcommands(nullptr))
+    for (CLI::Option* option : command->get_options()) {
+      if (option->get_type_name().starts_with("INT")) option->check(refusal_of_whole_number);
+      if (option->get_type_name().starts_with("FLOAT")) option->check(refusal_of_number);
+    }
+}
+
+std::string usage_error(const CLI::App& app, const CLI::ParseError& error) {
+  const std::vector<CLI::App*> parsed = app.get_subcommands();
+  const CLI::App& command = parsed.empty() ? app : *parsed.front();
+  const std::string words = parsed.empty() ? "shardsim" : "shardsim " + command.get_name();
+  std::string what = error.what();
+  std::replace_if(
+      what.begin(), what.end(), [](unsigned char c) { return c < 0x20; }, ' ');
+  return words + ": " + what + "; '" + words + " --help' says what there is";
+}
+
+}  // namespace shardsim
