@@ -38,6 +38,7 @@
 #include "app/usage.h"
 #include "app/validate_command.h"
 #include "app/yaml_reader.h"
+#include "backends/cuda/errors.h"
 
 #ifndef SHARDSIM_VERSION
 #define SHARDSIM_VERSION "0.1.0"
@@ -46,7 +47,7 @@
 namespace shardsim {
 namespace {
 
-enum ExitCode { fine = 0, missed = 1, wrong_input = 2, illegal_step = 3, our_error = 4, was_interrupted = 130 };
+enum ExitCode { fine = 0, missed = 1, wrong_input = 2, illegal_step = 3, our_error = 4, gpu_failed = 5, was_interrupted = 130 };
 
 struct RunOptions {
   std::string scenario, folder, backend, against;
@@ -141,8 +142,11 @@ int run(const RunOptions& options, const Registry& registry) {
     SchemeResult result;
     try {
       result = run_scheme(scenario, set, choice, progress.for_scheme(choice.label, results.size() + 1, scenario.schemes.size()));
+    } catch (const cuda::Interrupted&) {  // nodes do not end the step at hand
+      stopped = true;
+      break;
     } catch (...) {
-      stopped = interrupted() && scenario.nodes.count > 1;  // nodes do not end the step at hand
+      stopped = interrupted() && scenario.nodes.count > 1;  // and what else went wrong came of that
       if (!stopped && (scenario.backend != "cuda" || results.empty())) throw;
       if (!stopped) failure = std::current_exception();  // what was measured is not thrown away
       break;
@@ -155,6 +159,7 @@ int run(const RunOptions& options, const Registry& registry) {
     }
     if (stopped) break;
   }
+  if (stopped) leave_nodes(scenario, std::make_exception_ptr(cuda::Interrupted()));
   if (!leads) {
     if (stopped) std::cerr << "interrupted; node 0 keeps what was finished\n";
     else if (!options.quiet) std::cout << "Results: node 0 writes them, on " << scenario.nodes.host << std::endl;
@@ -221,7 +226,7 @@ int run_program(int argc, const char* const* argv, const Registry& built_in) {
   app.require_subcommand(1);
   app.footer(
       "Exit codes: 0 fine, 1 an expectation was missed, 2 the input is wrong, 3 a scheme's program is illegal, "
-      "4 an error of shardsim's own, 130 interrupted.");
+      "4 an error of shardsim's own, 5 a GPU or another node failed, 130 interrupted.");
 
   RunOptions options;
   CLI::App* run_command = app.add_subcommand("run", "Run the schemes of a scenario; print the table and write the results");
@@ -316,6 +321,9 @@ int run_program(int argc, const char* const* argv, const Registry& built_in) {
   } catch (const IllegalStep& error) {
     std::cerr << error.what() << "\n";
     return illegal_step;
+  } catch (const cuda::GpuError& error) {
+    std::cerr << error.what() << "\n";
+    return gpu_failed;
   } catch (const std::bad_alloc&) {
     std::cerr << options.scenario
               << ": the run was killed, or does not fit into this machine's memory; numerics: off or a twin need less, and so do "

@@ -20,14 +20,27 @@ using Progress = std::function<void(int, int, double)>;
 void check_that_numbers_fit(const Scenario&, const SchemeChoice&);
 
 /// Runs one scheme, in a forked process (SimGrid has one engine per process, its clock starts at 0; and a scheme may hang). Throws
-/// IllegalStep (named: scheme, rank, step, verb, unit) and ScenarioError (a platform that SimGrid refuses). The training set is
-/// that of the scenario; several schemes share one.
+/// IllegalStep (named: scheme, rank, step, verb, unit), ScenarioError (a platform that SimGrid refuses), cuda::GpuError (a GPU or a
+/// node failed) and, with several nodes, cuda::Interrupted. The training set is that of the scenario; several schemes share one.
 SchemeResult run_scheme(const Scenario&, const TrainingSet&, const SchemeChoice&, const Progress& = {});
 
-/// Runs one scheme on a backend, in this process. `representative`: of folded ranks, the one that was simulated for each. `crew`:
-/// the ranks that are this process's own, where others have the rest. `score`: what all ranks play, if there is one.
-SchemeResult run_on(Backend&, const Scenario&, const TrainingSet&, const SchemeChoice&, const Progress& = {},
-                    const std::function<int(int)>& representative = {}, const Crew& crew = {}, Score* score = nullptr);
+/// What is carried out: one scheme of a scenario.
+struct Work {
+  const Scenario& scenario;
+  const TrainingSet& set;
+  const SchemeChoice& choice;
+  Progress progress = {};
+};
+
+/// By whom, where that is not one process in which each rank has a scheme and a model of its own.
+struct Cast {
+  std::function<int(int)> representative = {};  ///< of folded ranks, the one that was simulated for each
+  Crew crew = {};                               ///< the ranks that are this process's own, where others have the rest
+  Score* score = nullptr;                       ///< what all ranks play
+};
+
+/// Runs one scheme on a backend, in this process.
+SchemeResult run_on(Backend&, const Work&, const Cast& = {});
 
 /// True once Ctrl-C was pressed; run_scheme then ends after the step at hand and says so in its result. Pressed again, it ends the
 /// program.

@@ -15,11 +15,22 @@
 #include <string>
 #include <vector>
 
+#include "backends/cuda/greeting.h"
 #include "backends/cuda/rendezvous.h"
 
 namespace shardsim::test {
 
 constexpr double for_ever = 1e6;  ///< seconds of patience in tests where nobody is late
+
+template <class F>
+std::string error_of(F f) {
+  try {
+    f();
+    return "";
+  } catch (const std::exception& error) {
+    return error.what();
+  }
+}
 
 /// A counter that forked processes share.
 class Shared {
@@ -45,14 +56,21 @@ class Shared {
 struct Seat {
   cuda::Nodes nodes;
   cuda::Socket door;  ///< node 0's
-  std::unique_ptr<cuda::Rendezvous> meet(const std::string& run = "a run", double patience = for_ever) {
-    return std::make_unique<cuda::Rendezvous>(nodes, run, patience, std::move(door));
+  cuda::Waits waits = cuda::Waits::of(for_ever);
+  std::function<bool()> interrupted = {};
+  void greet(const std::string& run = "a run") { nodes.met = cuda::greet(nodes, run, waits, std::move(door)); }
+  /// For one scheme; the nodes greet each other before the first.
+  std::unique_ptr<cuda::Rendezvous> meet() {
+    if (!nodes.met) greet();
+    return std::make_unique<cuda::Rendezvous>(nodes, waits, interrupted);
   }
 };
 
 /// Calls the body once per node, each in a process of its own: what it returns, "error: " and what it throws, or "killed".
 inline std::vector<std::string> on_nodes(int count, const std::function<std::string(Seat&)>& body) {
-  Seat seat{{count, 0, 2 * count, "127.0.0.1", 0}, cuda::Socket::bound_to(0)};
+  Seat seat;
+  seat.nodes = {count, 0, 2 * count, "127.0.0.1", 0};
+  seat.door = cuda::Socket::bound_to(0);
   seat.nodes.port = seat.door.port();
   struct Process {
     pid_t id;

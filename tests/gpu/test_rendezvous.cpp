@@ -1,7 +1,5 @@
 // Nodes that meet: they agree on bytes, wait for each other, and hear within moments when one of them fails or is gone.
 #include <doctest/doctest.h>
-#include <poll.h>
-#include <sys/socket.h>
 
 #include <csignal>
 #include <thread>
@@ -11,14 +9,12 @@
 
 using namespace shardsim;
 using namespace shardsim::cuda;
-using test::for_ever;
+using test::error_of;
 using test::on_nodes;
 using test::Seat;
 using test::Shared;
 
 namespace {
-
-bool has(const std::string& text, const std::string& part) { return text.find(part) != std::string::npos; }
 
 /// What a node can wait for.
 void wait_for(const std::string& what, Rendezvous& nodes) {
@@ -29,16 +25,6 @@ void wait_for(const std::string& what, Rendezvous& nodes) {
 const char* const waits[] = {"a barrier", "a key", "the end"};
 
 std::string gone(int node) { return Nodes{3, 0, 6}.name_of(node) + " is gone: its process ended, or its network did"; }
-
-template <class F>
-std::string error_of(F f) {
-  try {
-    f();
-    return "";
-  } catch (const std::exception& error) {
-    return error.what();
-  }
-}
 
 }  // namespace
 
@@ -145,7 +131,7 @@ TEST_CASE("a node that fails tells all others why, and theirs is the same kind o
         });
         for (int node = 0; node < 3; ++node)
           CHECK(found[std::size_t(node)] == (node == failing ? "has failed"
-                                                             : std::string(kind) + ": node " + std::to_string(failing) +
+                                                             : std::string(kind) + ": " + Nodes{3, 0, 6}.name_of(failing) +
                                                                    ": rank 5, backward(unit 2), matmul: no"));
       }
     }
@@ -167,6 +153,7 @@ TEST_CASE("a node that leaves too early is an error of those who wait for it") {
 TEST_CASE("when a rank fails on one node, or the node is killed, the ranks of all nodes stop and know why") {
   for (const bool killed : {false, true}) {
     const std::vector<std::string> found = on_nodes(3, [&](Seat& seat) {
+      if (!killed) seat.waits.news = 0.1;  // there will be none
       const auto nodes = seat.meet();
       Hosts hosts(2);
       const std::function<void(int)> body = [&](int rank) {
@@ -178,7 +165,7 @@ TEST_CASE("when a rank fails on one node, or the node is killed, the ranks of al
       nodes->barrier();
       return error_of([&] { hosts.run(2 * seat.nodes.me, nodes.get(), body, [](int) {}); });
     });
-    const std::string others = killed ? gone(1) : "node 1: rank 3, all_gather(unit 1): no";
+    const std::string others = killed ? gone(1) : "node 1 (ranks 2-3): rank 3, all_gather(unit 1): no";
     CHECK(found[0] == others);
     CHECK(found[1] == (killed ? "killed" : "rank 3, all_gather(unit 1): no"));
     CHECK(found[2] == others);
@@ -205,22 +192,89 @@ TEST_CASE("what NCCL makes of a node that is gone does not hide which one it was
   CHECK(found[1] == "killed");
 }
 
-TEST_CASE("who comes before node 0 listens tries again") {
-  Shared knocking;
-  const std::vector<std::string> found = on_nodes(3, [&](Seat& seat) {
-    if (seat.nodes.me == 0) knocking.await(2);
-    else ++*knocking;
-    seat.meet()->gather("");
-    return std::string("met");
-  });
-  for (const std::string& text : found) CHECK(text == "met");
+TEST_CASE("a node that is killed between two schemes is named at once to those who begin the next") {
+  for (const int killed : {0, 1}) {
+    const std::vector<std::string> found = on_nodes(3, [&](Seat& seat) {
+      seat.meet()->gather("");
+      if (seat.nodes.me == killed) std::raise(SIGKILL);
+      return error_of([&] { seat.meet()->barrier(true); });
+    });
+    for (int node = 0; node < 3; ++node) CHECK(found[std::size_t(node)] == (node == killed ? "killed" : gone(killed)));
+  }
 }
 
-TEST_CASE("nodes may meet at the same place again and again, as for one scheme after the other") {
+TEST_CASE("a program says that it is gone when a scheme's process died in it") {
+  const std::vector<std::string> found = on_nodes(3, [](Seat& seat) {
+    seat.greet();
+    if (seat.nodes.me != 1) return error_of([&] { seat.meet()->barrier(true); });
+    const pid_t process = fork();
+    if (process == 0) {
+      const auto nodes = seat.meet();
+      std::raise(SIGKILL);
+    }
+    waitpid(process, nullptr, 0);
+    leave(seat.nodes, nullptr);
+    return std::string("has left");
+  });
+  for (int node = 0; node < 3; ++node) CHECK(found[std::size_t(node)] == (node == 1 ? "has left" : gone(1)));
+}
+
+TEST_CASE("who does not come to the next scheme is named when patience ends") {
+  const std::vector<std::string> found = on_nodes(2, [](Seat& seat) {
+    if (seat.nodes.me == 0) seat.waits.stall = 0.05;
+    const auto nodes = seat.meet();
+    return error_of([&] { seat.nodes.me == 0 ? nodes->barrier(true) : wait_for("a key", *nodes); });
+  });
+  CHECK(found[0] == "node 1 (ranks 2-3) did not come to the next scheme within 0.05 s");
+  CHECK(found[1] == "node 0 (ranks 0-1): " + found[0]);
+}
+
+TEST_CASE("when one node is interrupted all are, whether they wait, work or are between two schemes") {
+  const auto end_of = [](const std::function<void()>& f) {
+    try {
+      f();
+      return std::string("went on");
+    } catch (const Interrupted&) {
+      return std::string("interrupted");
+    }
+  };
+  for (const int interrupted : {0, 1}) {
+    CAPTURE(interrupted);
+    for (const char* what : waits) {
+      CAPTURE(what);
+      const std::vector<std::string> waiting = on_nodes(3, [&](Seat& seat) {
+        if (seat.nodes.me == interrupted) seat.interrupted = [] { return true; };
+        const auto nodes = seat.meet();
+        return end_of([&] { wait_for(seat.nodes.me == 2 ? "a key" : what, *nodes); });
+      });
+      for (const std::string& text : waiting) CHECK(text == "interrupted");
+    }
+    const std::vector<std::string> working = on_nodes(3, [&](Seat& seat) {
+      const auto nodes = seat.meet();
+      Hosts hosts(2);
+      const std::function<void(int)> body = [&](int rank) {
+        if (rank == 2 * interrupted) throw Interrupted();
+        while (!hosts.failed()) std::this_thread::yield();
+        throw Stopped();
+      };
+      return end_of([&] { hosts.run(2 * seat.nodes.me, nodes.get(), body, [](int) {}); });
+    });
+    for (const std::string& text : working) CHECK(text == "interrupted");
+    const std::vector<std::string> between = on_nodes(3, [&](Seat& seat) {
+      seat.meet()->gather("");
+      if (seat.nodes.me != interrupted) return end_of([&] { seat.meet()->barrier(true); });
+      leave(seat.nodes, std::make_exception_ptr(Interrupted()));
+      return std::string("interrupted");
+    });
+    for (const std::string& text : between) CHECK(text == "interrupted");
+  }
+}
+
+TEST_CASE("nodes that have met speak about one scheme after the other, and no word of one gets into the next") {
   const std::vector<std::string> found = on_nodes(3, [&](Seat& seat) {
     std::string all;
     for (const std::string scheme : {"dp", "zero1", "zero3"}) {
-      const auto nodes = seat.meet(scheme);
+      const auto nodes = seat.meet();
       if (seat.nodes.me == 1) nodes->put("what", scheme + " ");
       all += nodes->get("what");
       nodes->gather("");
@@ -228,103 +282,4 @@ TEST_CASE("nodes may meet at the same place again and again, as for one scheme a
     return all;
   });
   for (const std::string& text : found) CHECK(text == "dp zero1 zero3 ");
-}
-
-TEST_CASE("when nobody comes, or nobody answers, patience ends with one line") {
-  const std::vector<std::string> found = on_nodes(1, [](Seat& seat) {
-    seat.nodes.count = 3, seat.nodes.world = 3;
-    return error_of([&] { seat.meet("a run", 0.05); });
-  });
-  CHECK(has(found[0], "node 1 (rank 1), node 2 (rank 2) did not come within 0.05 s; start the same there"));
-  CHECK(has(found[0], "rendezvous at 127.0.0.1:"));
-
-  const Socket nobody_listens = Socket::bound_to(0);
-  const std::string port = std::to_string(nobody_listens.port());
-  CHECK(error_of([&] {
-          Rendezvous({2, 1, 2, "127.0.0.1", nobody_listens.port()}, "a run", 0.05);
-        }) == "rendezvous at 127.0.0.1:" + port +
-                  ": node 0 did not let all begin within 0.05 s (Connection refused); start it there, and see that this machine "
-                  "can reach it");
-  Socket taken = Socket::bound_to(0);
-  taken.listen();
-  CHECK(error_of([&] {
-          Rendezvous({2, 0, 2, "127.0.0.1", taken.port()}, "a run", 0.05);
-        }) == "port " + std::to_string(taken.port()) + " cannot be had: Address already in use; choose another one");
-}
-
-TEST_CASE("a node that has come and is gone before all are there ends the meeting at once") {
-  Shared listening;
-  const std::vector<std::string> found = on_nodes(2, [&](Seat& seat) {
-    seat.nodes.count = 3, seat.nodes.world = 6;  // node 2 never comes
-    if (seat.nodes.me == 1) listening.await(1);
-    if (seat.nodes.me == 1) return error_of([&] { seat.meet("a run", 0.05); });
-    seat.door.listen();
-    ++*listening;
-    return error_of([&] { seat.meet(); });
-  });
-  CHECK(has(found[0], ": node 1 (ranks 2-3) came, and is gone"));
-  CHECK(has(found[1], ": node 0 did not let all begin within 0.05 s (it hung up, or not all are there); "));
-}
-
-TEST_CASE("strangers at the door are turned away, and do not keep the nodes from meeting") {
-  const std::vector<std::string> found = on_nodes(2, [](Seat& seat) {
-    if (seat.nodes.me == 0) {
-      seat.meet()->gather("");
-      return std::string("met");
-    }
-    std::string why;
-    std::vector<Socket> strangers;
-    while (strangers.size() < 4)  // node 0 may not listen yet
-      if (Socket made = Socket::connected_to("127.0.0.1", seat.nodes.port, for_ever / 1e3, why))
-        strangers.push_back(std::move(made));
-    const std::string words[] = {"GET / HTTP/1.1\r\nHost: localhost\r\n\r\n", "", "shardsim", "s"};
-    for (std::size_t i = 0; i < strangers.size(); ++i) strangers[i].send(words[i].data(), words[i].size());
-    strangers.pop_back();  // one hangs up
-    char end = 0;
-    const bool turned_away = recv(strangers[0].descriptor(), &end, 1, 0) <= 0;
-    seat.meet()->gather("");
-    return std::string(turned_away ? "met" : "a stranger was answered");
-  });
-  for (const std::string& text : found) CHECK(text == "met");
-}
-
-TEST_CASE("two different runs do not meet: who is wrong is told, and the right node may still come") {
-  Shared refused;
-  const std::vector<std::string> found = on_nodes(5, [&](Seat& seat) {
-    const int player = std::exchange(seat.nodes.me, seat.nodes.me == 0 ? 0 : 1);
-    const int number = player == 2 ? 3 : 2;
-    seat.nodes.count = number, seat.nodes.world = player == 4 ? 4 : 2 * number;
-    if (player == 3) seat.nodes.me = 0, seat.door = {};
-    if (player == 0 || player == 4) {
-      if (player == 4) refused.await(3);
-      seat.meet("this run")->gather("");
-      return std::string("met");
-    }
-    const std::string error = error_of([&] {
-      Nodes nodes = seat.nodes;
-      if (player == 3) nodes.me = 2, nodes.count = 2;
-      Rendezvous(nodes, player == 1 ? "another run" : "this run", for_ever);
-    });
-    ++*refused;
-    return error.substr(error.find(": ", error.find("127.0.0.1")) + 2);
-  });
-  CHECK(found[0] == "met");
-  CHECK(found[1] == "node 0 runs another scenario, or another version of the program; give all nodes the same files and options");
-  CHECK(found[2] == "node 0 was told of 2 nodes, and this one of 3; give all the same --nnodes");
-  CHECK(found[3] == "there is a node 2 already; give each another --node-rank");
-  CHECK(found[4] == "met");
-}
-
-TEST_CASE("what is no frame of this program is refused, before its length is believed") {
-  int ends[2];
-  REQUIRE(socketpair(AF_UNIX, SOCK_STREAM, 0, ends) == 0);
-  Socket here(ends[0]), there(ends[1]);
-  here.send({7, "key", "value"});
-  Frame frame;
-  REQUIRE(there.receive(frame));
-  CHECK(frame.kind == 7);
-  CHECK(frame.key + "=" + frame.value == "key=value");
-  const std::string ssh = "SSH-2.0-OpenSSH_9.2p1 Debian-2+deb12u3\r\n";
-  here.send(ssh.data(), ssh.size());
-  CHECK(error_of([&] { there.receive(frame); }) == "what came over the network is no word of this program");
 }

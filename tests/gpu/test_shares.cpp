@@ -47,7 +47,7 @@ std::vector<std::string> results(const Scenario& scenario, const std::string& sc
     const Crew crew{nodes->nodes().first(seat.nodes.me), nodes->nodes().each(),
                     [&](std::string bytes) { return nodes->gather(std::move(bytes)); }};
     const Registry registry = built_in_schemes();
-    return text_of(run_on(backend, scenario, set, *registry.find(scheme), {}, {}, count == 1 ? Crew() : crew));
+    return text_of(run_on(backend, {scenario, set, *registry.find(scheme)}, {.crew = count == 1 ? Crew() : crew}));
   });
 }
 
@@ -82,7 +82,7 @@ TEST_CASE("parameters that differ between nodes are found when theta is put toge
     const auto nodes = seat.meet();
     const Crew crew{seat.nodes.me, 1, [&](std::string bytes) { return nodes->gather(std::move(bytes)); }};
     const Registry registry = built_in_schemes();
-    run_on(backend, scenario, set, *registry.find("dp"), {}, {}, crew);
+    run_on(backend, {scenario, set, *registry.find("dp")}, {.crew = crew});
     return std::string("done");
   });
   CHECK(found[0].find("error: after the last step rank 0 and rank 1 hold different parameters") == 0);

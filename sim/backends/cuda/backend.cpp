@@ -59,7 +59,7 @@ void CudaBackend::run(int world, const Body& body) {
   run_ = std::make_unique<Run>(first, ranks);
   const bool by_nccl = settings_.fabric == CudaFabric::nccl;
   if (by_nccl) run_->nccl = std::make_unique<cuda::Nccl>(nodes);
-  if (nodes) nodes->barrier();  // the clocks of all nodes begin here, but for one message's latency
+  if (nodes) nodes->barrier(true);  // the clocks of all nodes begin here, but for one message's latency
   const cuda::Instant start = std::chrono::steady_clock::now();
 
   cuda::Hosts& hosts = run_->hosts;

@@ -9,7 +9,6 @@
 #include <chrono>
 #include <cmath>
 #include <cstring>
-#include <sstream>
 #include <thread>
 
 #include "backends/cuda/errors.h"
@@ -20,17 +19,13 @@ namespace {
 /// Seconds that are left.
 class Patience {
  public:
-  explicit Patience(double seconds) : end_(Clock::now() + std::chrono::duration<double>(seconds)), text_(text_of(seconds)) {}
+  explicit Patience(double seconds)
+      : end_(Clock::now() + std::chrono::duration<double>(seconds)), text_(text_of_seconds(seconds)) {}
   double left() const { return std::chrono::duration<double>(end_ - Clock::now()).count(); }
   const std::string& text() const { return text_; }
 
  private:
   using Clock = std::chrono::steady_clock;
-  static std::string text_of(double seconds) {
-    std::ostringstream text;
-    text << seconds << " s";
-    return text.str();
-  }
   std::chrono::time_point<Clock, std::chrono::duration<double>> end_;
   std::string text_;
 };
@@ -111,8 +106,7 @@ std::string missing_text(const Nodes& nodes, const std::vector<Guest>& guests, c
   throw ScenarioError(prefix_of(nodes) + why);
 }
 
-}  // namespace
-
+/// On node 0: the others, in their order, who all have been told that they are welcome.
 std::vector<Socket> guests_of(const Nodes& nodes, const std::string& run, double seconds, Socket door) {
   const Patience patience(seconds);
   const Hello here = hello_of(nodes, run);
@@ -154,6 +148,7 @@ std::vector<Socket> guests_of(const Nodes& nodes, const std::string& run, double
   return sockets;
 }
 
+/// On another node: node 0, which has said that all are there.
 Socket host_of(const Nodes& nodes, const std::string& run, double seconds) {
   const Patience patience(seconds);
   const Hello here = hello_of(nodes, run);
@@ -182,6 +177,16 @@ Socket host_of(const Nodes& nodes, const std::string& run, double seconds) {
                           "); start it there, and see that this machine can reach it");
     std::this_thread::sleep_for(std::chrono::milliseconds(50));
   }
+}
+
+}  // namespace
+
+std::shared_ptr<std::vector<Socket>> greet(const Nodes& nodes, const std::string& run, const Waits& waits, Socket door) {
+  std::vector<Socket> met;
+  if (nodes.me == 0) met = guests_of(nodes, run, waits.patience, std::move(door));
+  else met.push_back(host_of(nodes, run, waits.patience));
+  for (Socket& socket : met) socket.end_after_silence(waits.silence);
+  return std::make_shared<std::vector<Socket>>(std::move(met));
 }
 
 }  // namespace shardsim::cuda

@@ -24,8 +24,7 @@ void Hosts::run(int first, Rendezvous* nodes, const std::function<void(int)>& bo
     } catch (const Stopped&) {
       fail({});
     } catch (const GpuError&) {
-      constexpr double seconds = 2;  // which node is gone, if one is, says more than what NCCL makes of it
-      if (nodes) nodes->await_failure(seconds);
+      if (nodes) nodes->await_news();  // which node is gone, if one is, says more than what NCCL makes of it
       fail_everywhere(std::current_exception());
     } catch (...) {
       fail_everywhere(std::current_exception());

@@ -17,6 +17,8 @@ std::string in_words(const std::exception_ptr& error) {
     return std::string("s") + e.what();
   } catch (const IllegalStep& e) {
     return std::string("i") + e.what();
+  } catch (const Interrupted&) {
+    return "x";
   } catch (const NodeGone& e) {
     return std::string("n") + e.what();
   } catch (const std::exception& e) {
@@ -33,6 +35,8 @@ std::exception_ptr error_of(const std::string& by, const std::string& words) {
       return std::make_exception_ptr(ScenarioError(text));
     case 'i':
       return std::make_exception_ptr(IllegalStep(text));
+    case 'x':
+      return std::make_exception_ptr(Interrupted());
     case 'n':
       return std::make_exception_ptr(NodeGone(text));
     default:
@@ -40,33 +44,36 @@ std::exception_ptr error_of(const std::string& by, const std::string& words) {
   }
 }
 
+/// What a node says when it fails.
+Frame words_of(const Nodes& nodes, const std::exception_ptr& error) {
+  return {failed, nodes.name_of(nodes.me) + ": ", in_words(error)};
+}
+
 }  // namespace
 
-Rendezvous::Rendezvous(const Nodes& nodes, const std::string& run, double patience, Socket door)
-    : nodes_(nodes), gathered_(std::size_t(nodes.count)) {
-  if (nodes.me == 0) {
-    for (Socket& guest : guests_of(nodes, run, patience, std::move(door)))
-      peers_.push_back(std::make_unique<Peer>(int(peers_.size()) + 1, std::move(guest)));
-  } else {
-    peers_.push_back(std::make_unique<Peer>(0, host_of(nodes, run, patience)));
-  }
+Rendezvous::Rendezvous(const Nodes& nodes, const Waits& waits, std::function<bool()> interrupted)
+    : nodes_(nodes), waits_(waits), interrupted_(std::move(interrupted)), gathered_(std::size_t(nodes.count)) {
+  int node = nodes.me == 0 ? 1 : 0;
+  for (Socket& socket : *nodes_.met) peers_.push_back(std::make_unique<Peer>(node++, socket));
   listening_ = int(peers_.size());
   for (const auto& peer : peers_) peer->reader = std::thread([this, at = peer.get()] { read(*at); });
 }
 
 Rendezvous::~Rendezvous() {
-  {
-    std::unique_lock lock(mutex_);
-    changed_.wait(lock, [&] { return !failing_ || error_; });  // the others hear of the failure before they hear goodbye
-  }
+  std::unique_lock lock(mutex_);
+  changed_.wait(lock, [&] { return !failing_ || error_; });  // the others hear of the failure before they hear goodbye
+  lock.unlock();
   say_to_all({goodbye, "", ""});
-  for (const auto& peer : peers_) peer->socket.end_sending();
-  {  // what this node has said may be lost if it closes before all have heard it
-    std::unique_lock lock(mutex_);
-    changed_.wait_for(lock, std::chrono::seconds(5), [&] { return listening_ == 0; });
+  lock.lock();
+  const auto all_have_left = [&] { return listening_ == 0; };
+  changed_.wait(lock, [&] { return error_ || all_have_left(); });
+  changed_.wait_for(lock, std::chrono::duration<double>(waits_.farewell), all_have_left);
+  const bool some_stay = !all_have_left();
+  lock.unlock();
+  for (const auto& peer : peers_) {
+    if (some_stay) peer->socket.end_receiving();
+    peer->reader.join();
   }
-  for (const auto& peer : peers_) peer->socket.end_receiving();
-  for (const auto& peer : peers_) peer->reader.join();
 }
 
 void Rendezvous::put(const std::string& key, const std::string& bytes) {
@@ -85,16 +92,17 @@ std::string Rendezvous::get(const std::string& key) {
   return known_.at(key);
 }
 
-void Rendezvous::barrier() {
+void Rendezvous::barrier(bool limited) {
   std::uint64_t before = 0;
   {
     const std::lock_guard lock(mutex_);
     before = passed_;
   }
-  if (nodes_.me == 0) arrive();
+  if (nodes_.me == 0) arrive(0);
   else say(*peers_[0], {arrived, "", ""});
   std::unique_lock lock(mutex_);
-  wait(lock, [&] { return passed_ != before; });
+  wait(
+      lock, [&] { return passed_ != before; }, limited && nodes_.me == 0 ? waits_.stall : no_limit);
 }
 
 std::vector<std::string> Rendezvous::gather(std::string bytes) {
@@ -105,9 +113,7 @@ std::vector<std::string> Rendezvous::gather(std::string bytes) {
   return std::move(gathered_);
 }
 
-void Rendezvous::fail(std::exception_ptr error) noexcept {
-  fail(error, {failed, "node " + std::to_string(nodes_.me) + ": ", in_words(error)}, nodes_.me);
-}
+void Rendezvous::fail(std::exception_ptr error) noexcept { fail(error, words_of(nodes_, error), nodes_.me); }
 
 void Rendezvous::when_failed(std::function<void(std::exception_ptr)> told) {
   const std::lock_guard lock(mutex_);
@@ -115,9 +121,9 @@ void Rendezvous::when_failed(std::function<void(std::exception_ptr)> told) {
   if (error_ && told_) told_(error_);
 }
 
-void Rendezvous::await_failure(double seconds) {
+void Rendezvous::await_news() {
   std::unique_lock lock(mutex_);
-  changed_.wait_for(lock, std::chrono::duration<double>(seconds), [&] { return bool(error_); });
+  changed_.wait_for(lock, std::chrono::duration<double>(waits_.news), [&] { return bool(error_); });
 }
 
 // ---- what comes
@@ -125,17 +131,12 @@ void Rendezvous::await_failure(double seconds) {
 void Rendezvous::read(Peer& peer) {
   std::exception_ptr error;
   try {
-    for (Frame frame; peer.socket.receive(frame);) hear(peer, frame);
+    for (Frame frame; !has_left(peer) && peer.socket.receive(frame);) hear(peer, frame);  // not what the next scheme's says
   } catch (...) {
     error = std::current_exception();
   }
-  bool has_left = false;
-  {
-    const std::lock_guard lock(mutex_);
-    has_left = left_.count(peer.node) > 0;
-  }
   if (error) fail(error);
-  else if (!has_left) {
+  else if (!has_left(peer)) {
     const std::string text = nodes_.name_of(peer.node) + " is gone: its process ended, or its network did";
     fail(std::make_exception_ptr(NodeGone(text)), {failed, "", "n" + text}, peer.node);
   }
@@ -158,7 +159,7 @@ void Rendezvous::hear(Peer& peer, Frame& frame) {
       return say(peer, {value, frame.key, bytes});
     }
     case arrived:
-      return arrive();
+      return arrive(peer.node);
     case go: {
       const std::lock_guard lock(mutex_);
       ++passed_;
@@ -191,12 +192,18 @@ void Rendezvous::keep(const std::string& key, const std::string& bytes) {
   for (Peer* peer : waiting) say(*peer, {value, key, bytes});
 }
 
+bool Rendezvous::has_left(const Peer& peer) {
+  const std::lock_guard lock(mutex_);
+  return left_.count(peer.node) > 0;
+}
+
 /// On node 0, for each node.
-void Rendezvous::arrive() {
+void Rendezvous::arrive(int node) {
   {
     const std::lock_guard lock(mutex_);
-    if (++arrived_ < nodes_.count) return;
-    arrived_ = 0;
+    arrived_.insert(node);
+    if (int(arrived_.size()) < nodes_.count) return;
+    arrived_.clear();
     going_ = true;
   }
   say_to_all({go, "", ""});  // before this node goes, and says goodbye perhaps
@@ -230,12 +237,40 @@ void Rendezvous::say_to_all(const Frame& frame, int except) {
     if (peer->node != except) say(*peer, frame);
 }
 
+/// On node 0, under the lock: who has not come to the barrier.
+std::string Rendezvous::missing() const {
+  std::string text;
+  for (int node = 0; node < nodes_.count; ++node)
+    if (arrived_.count(node) == 0) text += (text.empty() ? "" : ", ") + nodes_.name_of(node);
+  return text;
+}
+
 template <class Done>
-void Rendezvous::wait(std::unique_lock<std::mutex>& lock, Done done) {
-  changed_.wait(lock, [&] { return done() || error_ || (!left_.empty() && !going_ && !failing_); });
+void Rendezvous::wait(std::unique_lock<std::mutex>& lock, Done done, double seconds) {
+  using Clock = std::chrono::steady_clock;
+  const auto begin = Clock::now();
+  const auto over = [&] { return done() || error_ || (!left_.empty() && !going_ && !failing_); };
+  constexpr auto glance = std::chrono::milliseconds(100);  // a signal wakes nobody here
+  while (!changed_.wait_for(lock, glance, over)) {
+    std::exception_ptr error;
+    if (interrupted_ && interrupted_()) error = std::make_exception_ptr(Interrupted());
+    else if (seconds > 0 && Clock::now() - begin > std::chrono::duration<double>(seconds))
+      error = std::make_exception_ptr(GpuError(missing() + " did not come to the next scheme within " + text_of_seconds(seconds)));
+    if (!error) continue;
+    lock.unlock();
+    fail(error);
+    lock.lock();
+  }
   if (done()) return;
   if (error_) std::rethrow_exception(error_);
   throw GpuError(nodes_.name_of(*left_.begin()) + " has left before the others");
+}
+
+void leave(const Nodes& nodes, const std::exception_ptr& why) {
+  for (Socket& socket : *nodes.met) {
+    if (why) socket.send(words_of(nodes, why));
+    socket.end_sending();
+  }
 }
 
 }  // namespace shardsim::cuda

@@ -15,30 +15,27 @@
 #include "backends/cuda/errors.h"
 #include "backends/cuda/nodes.h"
 #include "backends/cuda/socket.h"
+#include "backends/cuda/waits.h"
 
 namespace shardsim::cuda {
 
-/// A node's process is gone, and said nothing.
-struct NodeGone : GpuError {
-  using GpuError::GpuError;
-};
-
-/// All nodes are connected to node 0, and node 0 to all. Whatever a call here waits for, it ends: when a node fails or is gone, by
-/// that error. Calls may come from any thread.
+/// What a run's nodes say to each other over Nodes::met while one scheme is carried out. Whatever a call here waits for, it ends:
+/// when a node fails, is interrupted or is gone, by that error. Calls may come from any thread.
 class Rendezvous {
  public:
-  /// Returns when all nodes are here, with the same `run` (bytes). Throws ScenarioError when they are not within `patience`
-  /// seconds, or when another run meets at this place. `door`: where node 0 listens, instead of its endpoint's port.
-  Rendezvous(const Nodes&, const std::string& run, double patience, Socket door = {});
-  /// Says goodbye: from now on this node may end.
+  /// `interrupted` is asked while something is waited for: true is an Interrupted for all nodes. Throws nothing.
+  Rendezvous(const Nodes&, const Waits&, std::function<bool()> interrupted = {});
+  /// Says goodbye, and hears it from all others: the next scheme may begin. After a failure it waits no longer than a farewell, and
+  /// the connections are of no use any more.
   ~Rendezvous();
   const Nodes& nodes() const { return nodes_; }
 
   /// Some node says what the key's bytes are, once; all others that want to know wait until it has.
   void put(const std::string& key, const std::string& value);
   std::string get(const std::string& key);
-  /// Returns when all nodes have come to their next barrier: at the same time, but for one message's latency.
-  void barrier();
+  /// Returns when all nodes have come to their next barrier: at the same time, but for one message's latency. With a limit node 0
+  /// waits no longer than a stall, and then says whom it waited for (GpuError).
+  void barrier(bool limited = false);
   /// A barrier after which node 0 has the bytes of all nodes, in their order. The others get nothing. Once.
   std::vector<std::string> gather(std::string bytes);
 
@@ -47,13 +44,13 @@ class Rendezvous {
   /// `told` is called when the run has failed, from any thread: with the first error, of the same kind as where it was thrown. An
   /// empty one ends that.
   void when_failed(std::function<void(std::exception_ptr)> told);
-  /// Waits so long for the news of a failure.
-  void await_failure(double seconds);
+  /// Waits for the news that a node has failed, which may be on its way.
+  void await_news();
 
  private:
   struct Peer {
     int node;
-    Socket socket;
+    Socket& socket;
     std::mutex sending = {};
     std::thread reader = {};
   };
@@ -62,19 +59,24 @@ class Rendezvous {
   void say(Peer&, const Frame&);
   void say_to_all(const Frame&, int except = -1);
   void keep(const std::string& key, const std::string& value);
-  void arrive();
+  void arrive(int node);
+  std::string missing() const;
+  bool has_left(const Peer&);
   void fail(std::exception_ptr, const Frame& in_words, int told_by) noexcept;
   template <class Done>
-  void wait(std::unique_lock<std::mutex>&, Done);
+  void wait(std::unique_lock<std::mutex>&, Done, double seconds = no_limit);
+  static constexpr double no_limit = 0;
 
   Nodes nodes_;
+  Waits waits_;
+  std::function<bool()> interrupted_;
   std::vector<std::unique_ptr<Peer>> peers_;  // of node 0: all others; of another one: node 0
   std::mutex mutex_;
   std::condition_variable changed_;
   std::map<std::string, std::string> known_;
   std::map<std::string, std::vector<Peer*>> wanted_;  // by whom, on node 0
   std::vector<std::string> gathered_;                 // on node 0
-  int arrived_ = 0;                                   // at the barrier to come, on node 0
+  std::set<int> arrived_;                             // nodes at the barrier to come, on node 0
   std::uint64_t passed_ = 0;                          // barriers
   bool going_ = false;                                // all are told that they may pass
   std::set<int> left_;                                // nodes that have said goodbye
@@ -83,5 +85,9 @@ class Rendezvous {
   std::exception_ptr error_;                          // it has been told
   std::function<void(std::exception_ptr)> told_;
 };
+
+/// Between two schemes: says why this node goes no further. Null, where its last process may have died in the middle of a word: it
+/// is gone.
+void leave(const Nodes&, const std::exception_ptr& why);
 
 }  // namespace shardsim::cuda

@@ -78,7 +78,7 @@ Socket Socket::connected_to(const std::string& host, int port, double seconds, s
     why = std::strerror(error);
     if (error != 0) continue;
     (void)fcntl(made.descriptor_, F_SETFL, fcntl(made.descriptor_, F_GETFL) & ~O_NONBLOCK);
-    made.tune();
+    set(made.descriptor_, IPPROTO_TCP, TCP_NODELAY, 1);
     return made;
   }
   return {};
@@ -100,17 +100,17 @@ void Socket::listen() {
 
 Socket Socket::accept() {
   Socket made(accept4(descriptor_, nullptr, nullptr, SOCK_CLOEXEC));
-  if (made) made.tune();
+  if (made) set(made.descriptor_, IPPROTO_TCP, TCP_NODELAY, 1);
   return made;
 }
 
-void Socket::tune() {
-  set(descriptor_, IPPROTO_TCP, TCP_NODELAY, 1);
+void Socket::end_after_silence(double seconds) {
+  const auto whole = [](double s) { return int(std::clamp(std::ceil(s), 1.0, 32767.0)); };  // as TCP has it
   set(descriptor_, SOL_SOCKET, SO_KEEPALIVE, 1);
-  set(descriptor_, IPPROTO_TCP, TCP_KEEPIDLE, 5);  // seconds, as is the next
-  set(descriptor_, IPPROTO_TCP, TCP_KEEPINTVL, 2);
+  set(descriptor_, IPPROTO_TCP, TCP_KEEPIDLE, whole(seconds / 3));
+  set(descriptor_, IPPROTO_TCP, TCP_KEEPINTVL, whole(seconds / 8));
   set(descriptor_, IPPROTO_TCP, TCP_KEEPCNT, 5);
-  set(descriptor_, IPPROTO_TCP, TCP_USER_TIMEOUT, 15'000);  // milliseconds
+  set(descriptor_, IPPROTO_TCP, TCP_USER_TIMEOUT, 1000 * whole(seconds));  // milliseconds
 }
 
 void Socket::wait_at_most(double seconds) {

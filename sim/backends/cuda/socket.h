@@ -13,7 +13,7 @@ struct Frame {
   std::string key = {}, value = {};
 };
 
-/// Closes itself. Where the other machine vanishes without a word, the kernel ends the connection after 15 s.
+/// Closes itself.
 class Socket {
  public:
   Socket() = default;
@@ -38,20 +38,21 @@ class Socket {
   Socket accept();
   /// A receive that has waited so long finds the end; 0: never.
   void wait_at_most(double seconds);
+  /// The connection ends when the other machine has given no sign of life for so long.
+  void end_after_silence(double seconds);
 
   /// A connection that has ended takes no notice.
   void send(const Frame&);
   void send(const void* bytes, std::size_t size);
   /// False at the end of the connection. Throws GpuError: what came is no frame of this program's.
   bool receive(Frame&);
-  /// Nothing more will be sent; the other side comes to the end.
+  /// Nothing more will be sent, by any process; the other side comes to the end.
   void end_sending();
   /// Nothing more will be received; a receive in another thread comes to the end.
   void end_receiving();
 
  private:
   bool receive(void* bytes, std::size_t size);
-  void tune();
   int descriptor_ = -1;
 };
 
