@@ -14,8 +14,8 @@ struct FoldingPlan {
   std::string why_not;                       ///< in a few words, where the scenario would have folded
 };
 
-/// Goes through every rank's program, op by op, on a device that does nothing; through one only, if the scheme says that all are
-/// alike (Scheme::is_even). Throws ScenarioError where `ranks: folded` cannot be had; `auto` says why not.
+/// Goes through every rank's program, op by op, on a device that does nothing; through the first's and the last's, if the scheme
+/// says that all are alike (Scheme::is_even): throws IllegalStep if these are not. Throws ScenarioError where `ranks: folded` cannot be had; `auto` says why not.
 FoldingPlan plan_folding(const Scenario&, const TrainingSet&, const SchemeChoice&);
 
 }  // namespace shardsim

@@ -8,6 +8,9 @@
 
 namespace shardsim {
 
+/// Makes a rank's own model and scheme; scenario, set and choice have to outlive it.
+Original original_of(const Scenario&, const TrainingSet&, const SchemeChoice&);
+
 /// Where nothing is checked and nothing is computed, ranks whose program is the same need not go through it each: it is taken down
 /// once and played by all. Null: they do.
 std::unique_ptr<Score> score_of(const Scenario&, const TrainingSet&, const SchemeChoice&);

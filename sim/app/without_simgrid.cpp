@@ -25,7 +25,11 @@ const Gpu& SimgridBackend::gpu(int) const { refuse(); }
 std::vector<AllocatorEvent> SimgridBackend::allocator_history(int) const { refuse(); }
 std::map<std::string, double> SimgridBackend::link_bytes() const { refuse(); }
 
-class simgrid_backend::Taker {};
+class simgrid_backend::Tapes {};
+Program program_of(const Original&, int, int) { refuse(); }
+std::vector<Programs::Use> Program::groups_at(const Mesh&) const { refuse(); }
+void Program::check_same(const Program&, int) const { refuse(); }
+simgrid_backend::Taking::~Taking() = default;
 Score::Score(Original original) : original_(std::move(original)) {}
 Score::~Score() = default;
 bool Score::is_even() const { return false; }

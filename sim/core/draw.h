@@ -13,6 +13,9 @@ constexpr std::uint64_t drawn(std::uint64_t key, std::uint64_t index = 0) {
   return x ^ x >> 31;
 }
 
+/// One number of two; their order counts.
+constexpr std::uint64_t mixed(std::uint64_t a, std::uint64_t b) { return drawn(b, a); }
+
 /// Whether a dropout with this key drops the element at `index`; `share` of all elements are.
 constexpr bool is_dropped(std::uint64_t key, std::uint64_t index, double share) {
   return double(drawn(key, index) >> 40) < share * double(1 << 24);

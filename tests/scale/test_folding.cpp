@@ -3,9 +3,37 @@
 
 #include "core/error.h"
 #include "scale/folding.h"
+#include "textbook/dp.h"
 
 using namespace shardsim;
 using namespace shardsim::test;
+
+namespace {
+
+/// Says that all ranks do the same, but in the second step the last one does more.
+class LastDoesMore final : public Scheme {
+ public:
+  void bind(Rank& rank) override { rank_ = &rank, dp_.bind(rank); }
+  void run_step(int step, StepReport& report) override {
+    dp_.run_step(step, report);
+    if (step != 1 || rank_->index + 1 != rank_->world) return;
+    Device& device = rank_->device;
+    const Held more(device, Lane::compute, device.alloc(Lane::compute, Band::workspace, one, Dim(1000, 0), Dtype::fp32));
+    device.launch(Lane::compute, Fill{*more, 0});
+  }
+  std::vector<ThetaPiece> theta() override { return {}; }
+  const std::vector<Unit>& units() const override { return scheme().units(); }
+  const Mesh& mesh() const override { return scheme().mesh(); }
+  ShardSet shard() const override { return {}; }
+  bool is_even() const override { return true; }
+
+ private:
+  const Scheme& scheme() const { return dp_; }
+  Dp dp_;
+  Rank* rank_ = nullptr;
+};
+
+}  // namespace
 
 TEST_CASE("a straggler or a slow link is told apart, and so is only who can tell it from others") {
   // Node 2's GPUs are slow; or what its NICs carry in a second is a hundredth.
@@ -66,6 +94,28 @@ TEST_CASE("uneven slices break a class") {
   s.knobs.adam.weight_decay = 0.1f, s.knobs.decays_matrices_only = true;  // a slice has as many kernels as it has kinds of weights
   CHECK(check_folded_is_all(s, {"zero3"}).simulated > 1);
   CHECK(check_folded_is_all(s, {"dp"}).simulated == 1);
+}
+
+TEST_CASE("a scheme that says that all ranks do the same, and is wrong, is refused by whoever would take its word") {
+  const PlatformFile node(platform_xml(machine(1, 8), ""));
+  const SchemeEntry entry{"last_does_more", "", "",
+                          [](const Options&) -> std::unique_ptr<Scheme> { return std::make_unique<LastDoesMore>(); }};
+  Scenario s = cost_only(8);
+  s.platform = node.path();
+  const auto run = [&] { return run_scheme(s, TrainingSet(s), entry); };
+  const char* const words =
+      "all ranks do the same, the scheme says (is_even), but rank 7 does not do what rank 0 does; let its steps not depend on the "
+      "rank, or is_even say false";
+  s.checks_hazards = true, s.folds = Folds::all;  // takes no one's word
+  CHECK(run().ranks.size() == 8);
+  s.checks_hazards = false;
+  CHECK_THROWS_WITH_AS(run(), (std::string("scheme 'last_does_more', rank 0, step 1: ") + words).c_str(), IllegalStep);
+  for (const Folds folds : {Folds::folded, Folds::automatic}) {
+    s.folds = folds;
+    CHECK_THROWS_WITH_AS(run(), (std::string("scheme 'last_does_more': ") + words).c_str(), IllegalStep);
+  }
+  s.steps = 1;  // in which they do
+  CHECK(run().ranks.size() == 1);
 }
 
 TEST_CASE("of folded ranks only those can be recorded that are simulated") {

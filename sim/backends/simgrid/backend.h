@@ -22,6 +22,7 @@ struct Programs {
   struct Use {
     Group group;
     bool in_pairs = false;  ///< all-to-alls are among its collectives
+    bool operator==(const Use&) const = default;
   };
   std::vector<std::uint64_t> of_rank;    ///< equal numbers: the same ops of the same sizes, and the same collectives
   std::vector<std::vector<Use>> groups;  ///< of each rank, by their first use

@@ -130,8 +130,8 @@ class Network {
 class SimFabric final : public Fabric {
  public:
   SimFabric(SimDevice& device, Network& network) : Fabric(device, network.world().order), device_(device), network_(network) {}
-  /// Enqueues what is on the tape, on the device and here, as the rank that has this place in the mesh.
-  void play(const Tape&, const Mesh&, int step);
+  /// Enqueues what is on the tape, on the device and here, as the rank that has these groups.
+  void play(const Tape&, const std::vector<Programs::Use>& groups, int step);
 
  private:
   void enqueue(const Collective&) override;

@@ -7,6 +7,7 @@
 #include <functional>
 #include <unordered_set>
 
+#include "core/draw.h"
 #include "core/error.h"
 #include "cost/facts.h"
 
@@ -15,13 +16,7 @@ namespace {
 
 namespace sg = simgrid::s4u;
 
-/// splitmix64 (Steele, Lea, Flood 2014) of both: the order counts.
-std::uint64_t mixed(std::uint64_t a, std::uint64_t b) {
-  std::uint64_t x = a * 0x9e3779b97f4a7c15u + b + 0x9e3779b97f4a7c15u;
-  x = (x ^ (x >> 30)) * 0xbf58476d1ce4e5b9u;
-  x = (x ^ (x >> 27)) * 0x94d049bb133111ebu;
-  return x ^ (x >> 31);
-}
+using shardsim::mixed;
 std::uint64_t mixed(std::uint64_t a, double b) { return mixed(a, std::bit_cast<std::uint64_t>(b)); }
 
 std::uint64_t colour_of(const Gpu& gpu) {
