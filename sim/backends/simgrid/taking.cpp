@@ -18,10 +18,17 @@ namespace {
 
 std::uint64_t bits(double value) { return std::bit_cast<std::uint64_t>(value); }
 std::uint64_t bits(auto value) { return std::uint64_t(value); }
+/// FNV-1a over whole words, in order; every op of every rank goes through it.
 std::uint64_t digest_of(auto... values) {
-  std::uint64_t digest = 0;
-  ((digest = mixed(digest, bits(values))), ...);
+  std::uint64_t digest = 14695981039346656037u;
+  ((digest = (digest ^ bits(values)) * 1099511628211u, digest ^= digest >> 29), ...);
   return digest;
+}
+/// Of small numbers one.
+std::uint64_t packed(auto... values) {
+  std::uint64_t word = 0;
+  ((word = word << 8 | std::uint8_t(values)), ...);
+  return word;
 }
 
 /// A GPU on which every fact counts and no two are alike: ops on equal tensors that have one price here have one on every GPU.
@@ -59,13 +66,13 @@ void Program::check_same(const Program& other, int rank) const {
 namespace simgrid_backend {
 
 std::uint64_t Tape::Line::digest() const {
-  std::uint64_t digest = digest_of(call, lane, op, of, label.verb, label.unit, at, launch, seconds, touched);
+  const std::uint64_t small = packed(call, lane, op, of, label.verb);
   if (storage)
-    digest = digest_of(digest, storage->bytes, storage->unit, storage->band, storage->cause, storage->dtype, storage->place);
+    return digest_of(small, packed(storage->band, storage->cause, storage->dtype, storage->place), storage->bytes, storage->unit);
   if (const Collective* c = collective)
-    digest = digest_of(digest, c->verb, c->payload, c->root, c->label.verb, c->label.unit, c->whole().count().charged(),
-                       c->whole().dtype(), c->sent_bytes(), c->group.size, group);
-  return digest;
+    return digest_of(small, packed(c->verb, c->payload, c->label.verb, c->whole().dtype()), c->label.unit, c->root,
+                     c->whole().count().charged(), c->sent_bytes(), c->group.size, group);
+  return digest_of(small, label.unit, at, launch, seconds, touched);
 }
 
 class TakingDevice final : public Device {
@@ -146,7 +153,7 @@ class TakingDevice final : public Device {
     const cost::Price price = cost::price(gpu_, op);
     std::uint64_t touched = 0;
     const auto each = [&touched](const Tensor& t, bool, bool) {
-      touched = digest_of(touched, t.rows.charged(), t.cols.charged(), t.dtype(), t.in->place, t.in->band);
+      touched = digest_of(touched, t.rows.charged(), t.cols.charged(), packed(t.dtype(), t.in->place, t.in->band));
     };
     std::visit([&](const auto& o) { touch(o, each); }, op);
     push({.call = Tape::Call::run,
