@@ -15,7 +15,8 @@ struct FoldingPlan {
 };
 
 /// Goes through every rank's program, op by op, on a device that does nothing; through the first's and the last's, if the scheme
-/// says that all are alike (Scheme::is_even): throws IllegalStep if these are not. Throws ScenarioError where `ranks: folded` cannot be had; `auto` says why not.
+/// says that all are alike (Scheme::is_even): throws IllegalStep if these are not. Throws ScenarioError where `ranks: folded`
+/// cannot be had; `auto` says why not.
 FoldingPlan plan_folding(const Scenario&, const TrainingSet&, const SchemeChoice&);
 
 }  // namespace shardsim
