@@ -174,7 +174,11 @@ Outcome run_in_child(const Entry& entry, int world, const Body& body, BackendSet
 const std::vector<std::string>& backends() {
   static const std::vector<std::string> names = [] {
     std::vector<std::string> list;
+#ifdef SHARDSIM_ONLY_BACKEND
+    list.push_back(SHARDSIM_ONLY_BACKEND);
+#else
     for (const Entry& entry : entries) list.push_back(entry.name);
+#endif
 #if SHARDSIM_CUDA
     if (!has_gpu()) {
       list.pop_back();
