@@ -1,6 +1,4 @@
 // CUDA's runtime as far as the backend calls it, on the host's memory; and the card's kernels as plain loops.
-#include <cuda_runtime_api.h>
-
 #include <algorithm>
 #include <chrono>
 #include <cstdlib>
@@ -8,6 +6,7 @@
 #include <map>
 #include <mutex>
 
+#include "backends/cuda/checked.h"
 #include "backends/cuda/run_op.h"
 #include "card/fake_card.h"
 #include "card/fake_stream.h"

@@ -1,11 +1,11 @@
 // NCCL as far as the backend calls it: collectives that move nothing, and end, are refused, or do not end. The library that the
 // backend finds under NCCL's name when a run begins.
-#include <nccl.h>
 #include <unistd.h>
 
 #include <csignal>
 #include <vector>
 
+#include "backends/cuda/nccl_header.h"
 #include "card/fake_card.h"
 #include "card/fake_stream.h"
 

@@ -57,12 +57,13 @@ class PredictMeasuredCase(unittest.TestCase):
         runs.mkdir(exist_ok=True)
         (runs / f"{name}.yaml").write_text(scenario)
         words = [word for setting in settings for word in ("--set", setting)]
-        command = [PROGRAM, "run", runs / f"{name}.yaml", "-o", runs / name, "--quiet", *words]
+        whole = self.path / "whole" / name
+        command = [PROGRAM, "run", runs / f"{name}.yaml", "-o", whole, "--quiet", *words]
         subprocess.run(command, check=True, capture_output=True)
-        (runs / name / "scenario.yaml").write_text(scenario)
-        summary = runs / name / "summary.json"
+        (whole / "scenario.yaml").write_text(scenario)
+        summary = whole / "summary.json"
         summary.write_text(summary.read_text().replace('"backend": "simgrid"', '"backend": "cuda"'))
-        validate_on_gpu().keep_what_is_read(runs / name)
+        validate_on_gpu().keep_what_is_read(whole, runs / name)
 
     def predict(self, *options):
         done = subprocess.run([sys.executable, "-B", ROOT / "tools/predict_measured", self.path, "--gpu", "h200", "--program",

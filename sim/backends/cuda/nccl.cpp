@@ -5,10 +5,10 @@
 
 #include "backends/cuda/checked.h"
 #include "backends/cuda/library.h"
+#include "backends/cuda/nccl_header.h"
 #include "backends/cuda/rendezvous.h"
 
-#if __has_include(<nccl.h>)
-#include <nccl.h>
+#ifdef NCCL_MAJOR
 
 namespace shardsim::cuda {
 
