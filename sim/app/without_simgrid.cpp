@@ -23,7 +23,7 @@ bool SimgridBackend::folds() const { refuse(); }
 bool SimgridBackend::has_jitter() const { refuse(); }
 const Gpu& SimgridBackend::gpu(int) const { refuse(); }
 std::vector<AllocatorEvent> SimgridBackend::allocator_history(int) const { refuse(); }
-std::map<std::string, double> SimgridBackend::link_bytes() const { refuse(); }
+LinkBytes SimgridBackend::link_bytes() const { refuse(); }
 
 class simgrid_backend::Tapes {};
 Program program_of(const Original&, int, int) { refuse(); }

@@ -52,7 +52,7 @@ void SimgridBackend::run(int world, const Body& body) {
   }
   run.devices.front()->note_prices(settings_.notes);
   for (const auto& [rank, jitter] : jitters) {
-    sg::Actor::create("rank " + std::to_string(rank), run.platform.hosts[rank], [&run, &body, rank = rank] {
+    sg::Actor::create("rank " + std::to_string(rank), run.platform.host_of(rank), [&run, &body, rank = rank] {
       try {
         SimDevice& device = *run.devices[rank];
         SimFabric fabric(device, *run.network);
@@ -99,7 +99,7 @@ const Gpu& SimgridBackend::gpu(int rank) const { return *run_->platform.gpus.at(
 std::vector<AllocatorEvent> SimgridBackend::allocator_history(int rank) const {
   return run_->devices.at(representative(rank))->allocator_history();
 }
-std::map<std::string, double> SimgridBackend::link_bytes() const { return run_->network->link_bytes(); }
+LinkBytes SimgridBackend::link_bytes() const { return run_->network->link_bytes(); }
 
 std::map<std::string, double> SimgridBackend::metered_link_bytes() const {
   std::map<std::string, double> bytes;

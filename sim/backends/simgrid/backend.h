@@ -49,6 +49,9 @@ struct SimgridSettings : BackendSettings {
 /// SimGrid's own words when it ended the process over a platform, in one line that names the file; empty if they are none.
 std::string platform_refusal(const std::string& messages, const std::filesystem::path& platform);
 
+/// A link's name, and the bytes that crossed it; by name.
+using LinkBytes = std::vector<std::pair<std::string, double>>;
+
 class SimgridBackend final : public Backend {
  public:
   explicit SimgridBackend(SimgridSettings);
@@ -64,7 +67,7 @@ class SimgridBackend final : public Backend {
   const Gpu& gpu(int rank) const;
   std::vector<AllocatorEvent> allocator_history(int rank) const override;
   /// Bytes that crossed each link.
-  std::map<std::string, double> link_bytes() const;
+  LinkBytes link_bytes() const;
   /// The same by SimGrid's own counters, of the links that carried anything; needs meters_links.
   std::map<std::string, double> metered_link_bytes() const;
 

@@ -49,55 +49,52 @@ class Facts {
 
 }  // namespace
 
-Cluster::Cable Cluster::cable(const std::string& name, double bandwidth, double latency) const {
-  sg::NetZone* zone = sg::Engine::get_instance()->get_netzone_root();
-  auto* link = zone->create_split_duplex_link(name, bandwidth);
-  link->set_latency(latency)->seal();
-  return {link->get_link_up(), link->get_link_down(), latency};
-}
-
 Cluster::Cluster(const std::string& file, const Properties& zone) {
   const Facts facts(file, zone);
-  const int nodes = facts.count("nodes");
+  nodes_ = facts.count("nodes");
   gpus_per_node_ = facts.count("gpus_per_node");
-  if (std::int64_t(nodes) * gpus_per_node_ > 1 << 20)
+  if (std::int64_t(nodes_) * gpus_per_node_ > 1 << 20)
     throw ScenarioError(file + ": property 'nodes' of the zone: more than 1048576 GPUs in all");
   if (facts.has("nodes_per_leaf")) nodes_per_leaf_ = facts.count("nodes_per_leaf");
-  const double port = facts.bandwidth("port_bandwidth"), port_latency = facts.latency("port_latency");
-  sg::NetZone* star = sg::create_star_zone("machine");
-  for (int node = 0; node < nodes; ++node)
-    for (int i = 0; i < gpus_per_node_; ++i) {
-      // The names that a file of <cluster> nodes would give.
-      const std::string name = "node" + std::to_string(node);
-      sg::Host* host = star->create_host(name + "-gpu" + std::to_string(i), 1e9);
-      auto* link = star->create_split_duplex_link(name + "_link_" + std::to_string(i), port);
-      link->set_latency(port_latency)->seal();
-      star->add_route(host->get_netpoint(), nullptr, nullptr, nullptr, {{link, sg::LinkInRoute::Direction::UP}}, true);
-      hosts_.push_back(host);
-      ports_.push_back({link->get_link_up(), link->get_link_down(), port_latency});
-    }
-  if (nodes > 1) {
-    const double nic = facts.bandwidth("nic_bandwidth"), latency = facts.latency("nic_latency");
-    for (int node = 0; node < nodes; ++node) nics_.push_back(cable("node" + std::to_string(node) + "-nics", nic, latency));
-  }
-  if (nodes_per_leaf_ > 0) {
-    const double uplink = facts.bandwidth("leaf_bandwidth"), latency = facts.latency("leaf_latency");
-    for (int leaf = 0; leaf * nodes_per_leaf_ < nodes; ++leaf)
-      leaves_.push_back(cable("leaf" + std::to_string(leaf) + "-up", uplink, latency));
-  }
-  star->seal();
+  ports_.lay(gpus(), facts.bandwidth("port_bandwidth")), ports_.latency = facts.latency("port_latency");
+  if (nodes_ > 1) nics_.lay(nodes_, facts.bandwidth("nic_bandwidth")), nics_.latency = facts.latency("nic_latency");
+  if (nodes_per_leaf_ == 0) return;
+  leaves_.lay((nodes_ + nodes_per_leaf_ - 1) / nodes_per_leaf_, facts.bandwidth("leaf_bandwidth"));
+  leaves_.latency = facts.latency("leaf_latency");
 }
 
-void Cluster::route(int from, int to, std::vector<sg::Link*>& links, double& latency) const {
-  links.clear();
+sg::Host* Cluster::make_host() const {
+  sg::NetZone* star = sg::create_star_zone("machine");
+  sg::Host* host = star->create_host("gpus", 1e9);
+  star->seal();
+  return host;
+}
+
+std::string Cluster::name_of(int gpu) const {
+  return "node" + std::to_string(node_of(gpu)) + "-gpu" + std::to_string(gpu % gpus_per_node_);
+}
+
+std::string Cluster::name_of(const Link& link) const {
+  const auto named = [&link](const Cables& cables, const auto& cable) {
+    const std::ptrdiff_t way = &link - cables.ways.data();
+    return cable(int(way / 2)) + (way % 2 == 0 ? "_UP" : "_DOWN");
+  };
+  const auto numbered = [](const char* kind, int i) { return kind + std::to_string(i); };
+  if (nics_.has(link)) return named(nics_, [&](int node) { return numbered("node", node) + "-nics"; });
+  if (leaves_.has(link)) return named(leaves_, [&](int leaf) { return numbered("leaf", leaf) + "-up"; });
+  return named(ports_, [&](int gpu) { return numbered("node", node_of(gpu)) + numbered("_link_", gpu % gpus_per_node_); });
+}
+
+void Cluster::route(int from, int to, std::vector<const Link*>& links, double& latency) const {
   const int a = node_of(from), b = node_of(to);
   const int leaf_a = nodes_per_leaf_ > 0 ? a / nodes_per_leaf_ : 0, leaf_b = nodes_per_leaf_ > 0 ? b / nodes_per_leaf_ : 0;
-  links.push_back(ports_[from].up), latency = ports_[from].latency;
-  const auto over = [&](sg::Link* link, const Cable& cable) { links.push_back(link), latency += cable.latency; };
-  if (a != b) over(nics_[a].up, nics_[a]);
-  if (leaf_a != leaf_b) over(leaves_[leaf_a].up, leaves_[leaf_a]), over(leaves_[leaf_b].down, leaves_[leaf_b]);
-  if (a != b) over(nics_[b].down, nics_[b]);
-  over(ports_[to].down, ports_[to]);
+  latency = 0;
+  const auto over = [&](const Link* link, const Cables& cables) { links.push_back(link), latency += cables.latency; };
+  over(ports_.up(from), ports_);
+  if (a != b) over(nics_.up(a), nics_);
+  if (leaf_a != leaf_b) over(leaves_.up(leaf_a), leaves_), over(leaves_.down(leaf_b), leaves_);
+  if (a != b) over(nics_.down(b), nics_);
+  over(ports_.down(to), ports_);
 }
 
 }  // namespace shardsim::simgrid_backend

@@ -1,5 +1,6 @@
-// Cluster: equal nodes of equal GPUs, built through SimGrid's API from a file that says them in a few facts. A file that spells out
-// every host takes SimGrid a long time from some thousand on, and its zones cannot say that eight GPUs share a NIC compactly.
+// Cluster: equal nodes of equal GPUs, from a file that says them in a few facts. A file that spells out every host takes SimGrid a
+// long time from some thousand on, and its zones cannot say that eight GPUs share a NIC compactly. Of all this SimGrid knows one
+// host, on which every rank's actor runs: transfers go over links of ours (sharing.h).
 //
 //   <zone id="machine" routing="None"> with the properties
 //     nodes, gpus_per_node         how many
@@ -9,13 +10,13 @@
 //   and all others are those of every GPU (platform.h), but for `node`, which is counted.
 #pragma once
 #include <map>
-#include <optional>
 #include <string>
 #include <vector>
 
+#include "backends/simgrid/link.h"
+
 namespace simgrid::s4u {
 class Host;
-class Link;
 }  // namespace simgrid::s4u
 
 namespace shardsim::simgrid_backend {
@@ -26,25 +27,31 @@ class Cluster {
  public:
   /// Whether a zone's properties say one.
   static bool is_said_by(const Properties& zone) { return zone.contains("gpus_per_node"); }
-  /// Makes SimGrid's root zone, a flat star: a host with its port per GPU, and the links of nodes and leaves. Throws ScenarioError
-  /// for facts that are missing or impossible.
+  /// Throws ScenarioError for facts that are missing or impossible.
   Cluster(const std::string& file, const Properties& zone);
 
-  const std::vector<simgrid::s4u::Host*>& hosts() const { return hosts_; }
+  /// SimGrid's root zone, with the one host.
+  simgrid::s4u::Host* make_host() const;
+  int gpus() const { return nodes_ * gpus_per_node_; }
   int node_of(int gpu) const { return gpu / gpus_per_node_; }
-  /// From GPU to GPU. SimGrid's own routes between the hosts know the ports only.
-  void route(int from, int to, std::vector<simgrid::s4u::Link*>& links, double& latency) const;
+  /// The names that a file of <cluster> nodes would give.
+  std::string name_of(int gpu) const;
+  std::string name_of(const Link&) const;
+  /// Adds the links from GPU to GPU.
+  void route(int from, int to, std::vector<const Link*>& links, double& latency) const;
 
  private:
-  struct Cable {
-    simgrid::s4u::Link *up, *down;
-    double latency;
+  /// Equal cables: of a GPU, of a node or of a leaf. Each has its way up and its way down.
+  struct Cables {
+    std::vector<Link> ways;
+    double latency = 0;
+    void lay(int count, double bandwidth) { ways.assign(2 * std::size_t(count), {bandwidth}); }
+    const Link* up(int i) const { return &ways[2 * std::size_t(i)]; }
+    const Link* down(int i) const { return up(i) + 1; }
+    bool has(const Link& link) const { return !ways.empty() && &link >= &ways.front() && &link <= &ways.back(); }
   };
-  Cable cable(const std::string& name, double bandwidth, double latency) const;
-
-  int gpus_per_node_, nodes_per_leaf_ = 0;
-  std::vector<simgrid::s4u::Host*> hosts_;
-  std::vector<Cable> ports_, nics_, leaves_;
+  int nodes_, gpus_per_node_, nodes_per_leaf_ = 0;
+  Cables ports_, nics_, leaves_;
 };
 
 }  // namespace shardsim::simgrid_backend

@@ -21,9 +21,10 @@ namespace sg = simgrid::s4u;
 Network::Network(World& world, Platform& platform, const SimgridSettings& settings)
     : world_(world), platform_(platform), settings_(settings) {
   for (const Gpu& gpu : platform.kinds) contends_ = contends_ || gpu.contention > 0;
-  const bool is_large = platform.cluster || platform.hosts.size() > most_edges_of_a_flow;
+  const bool is_large = platform.hosts.size() > most_edges_of_a_flow;
   const bool needs_simgrid = settings.meters_links || !settings.tracing.empty();  // which see SimGrid's own transfers only
-  if (settings.shares_links.value_or(settings.programs || (is_large && !needs_simgrid))) sharing_.emplace(world);
+  if (platform.cluster || settings.shares_links.value_or(settings.programs || (is_large && !needs_simgrid)))
+    sharing_.emplace(world);
   if (settings.programs) folding_.emplace(platform, *settings.programs, settings.latency, *sharing_);
   sg::Activity::on_completion_cb([this](const sg::Activity& activity) {
     const auto found = watched_.find(&activity);
@@ -40,7 +41,7 @@ Ring& Network::ring(const Group& group) {
   auto& ring = rings_[{group.first, group.stride, group.size}];
   if (!ring) {
     ring = std::make_unique<Ring>(make_ring(platform_, group, settings_.latency));
-    if (sharing_) ring->route = sharing_->route(crossings(*ring));
+    if (sharing_) ring->route = sharing_->route(ring->crossings);
     else if (fidelity() == Fidelity::coupled) add_transfer_routes(*ring, platform_);
   }
   return *ring;
@@ -92,18 +93,17 @@ void Network::note(const Ring& ring, const Pending& pending, const cost::Collect
   settings_.notes->add(pending.label.verb, name_of(pending.verb), words, price.seconds(pending.verb, ring.group.size, bytes));
 }
 
-std::map<std::string, double> Network::link_bytes() const {
-  if (folding_) return folding_->link_bytes();
-  std::map<std::string, double> bytes;
+LinkBytes Network::link_bytes() const {
+  if (folding_) return folding_->link_bytes(platform_);
+  std::unordered_map<const Link*, double> bytes;
   for (const auto& [key, ring] : rings_) {
     for (int member = 0; member < ring->group.size; ++member) {
-      for (const sg::Link* link : ring->edges[std::size_t(member)])
-        bytes[link->get_name()] += ring->edge_bytes[std::size_t(member)];
+      for (const Link* link : ring->edge(member)) bytes[link] += ring->edge_bytes[std::size_t(member)];
       for (int to = 0; to < ring->group.size && !ring->pairs.empty(); ++to)
-        for (const sg::Link* link : ring->pair(member, to).links) bytes[link->get_name()] += ring->pair_bytes[std::size_t(member)];
+        for (const Link* link : ring->pair(member, to).links) bytes[link] += ring->pair_bytes[std::size_t(member)];
     }
   }
-  return bytes;
+  return by_name(platform_, bytes);
 }
 
 // ---- Communicator

@@ -112,7 +112,7 @@ class Network {
   /// Keeps the price of a collective that rank 0 takes part in, with its formula, for whoever asked for it.
   void note(const Ring&, const Pending&, const cost::CollectivePrice&) const;
   /// Bytes that crossed each link, by name.
-  std::map<std::string, double> link_bytes() const;
+  LinkBytes link_bytes() const;
 
  private:
   Ring& ring(const Group&);

@@ -1,8 +1,6 @@
 // Folding: colours, their refinement, and the rings that stand for all of theirs.
 #include "backends/simgrid/folding.h"
 
-#include <simgrid/s4u/Link.hpp>
-
 #include <bit>
 #include <functional>
 #include <unordered_set>
@@ -13,8 +11,6 @@
 
 namespace shardsim::simgrid_backend {
 namespace {
-
-namespace sg = simgrid::s4u;
 
 using shardsim::mixed;
 std::uint64_t mixed(std::uint64_t a, double b) { return mixed(a, std::bit_cast<std::uint64_t>(b)); }
@@ -67,12 +63,12 @@ Folding::Folding(const Platform& platform, const Programs& programs, Latency lat
 void Folding::add(const Platform& platform, const Programs::Use& use, Latency latency) {
   positions_[{use.group.first, use.group.stride, use.group.size}] = groups_.size();
   Ring& ring = groups_.emplace_back(Bound{make_ring(platform, use.group, latency)}).ring;
-  add_flow(false, crossings(ring));
+  add_flow(false, ring.crossings);
   if (use.in_pairs) find_pairs(ring, platform, latency);
   for (std::size_t pair = 0; pair < ring.pairs.size(); ++pair) {
     if (ring.pairs[pair].links.empty()) continue;  // a member and itself
     Sharing::Weights weights;
-    for (const sg::Link* link : ring.pairs[pair].links) weights.push_back({link, 1});
+    for (const Link* link : ring.pairs[pair].links) weights.push_back({link, 1});
     add_flow(true, weights);
   }
 }
@@ -97,7 +93,7 @@ void Folding::colour(const Platform& platform, const Programs& programs) {
     ranks.push_back(mixed(kind->second, programs.of_rank[rank]));
   }
   for (const Bound& bound : groups_) groups.push_back(colour_of(bound.ring));
-  for (const sg::Link* link : links_) links.push_back(mixed(std::uint64_t(link->get_sharing_policy()), link->get_bandwidth()));
+  for (const Link* link : links_) links.push_back(mixed(std::uint64_t(link->is_shared), link->bandwidth));
   rank_colours_ = ranks, group_colours_ = groups, link_colours_ = links;
   flow_colours_.resize(flows_.size());
   for (std::size_t told_apart = 0;;) {
@@ -167,22 +163,21 @@ void Folding::share_links(Sharing& sharing) {
   }
 }
 
-std::map<std::string, double> Folding::link_bytes() const {
+LinkBytes Folding::link_bytes(const Platform& platform) const {
   std::vector<double> crossed(links_.size(), 0);
   for (const Bound& bound : groups_) {
     const Ring& of_all = groups_[bound.stands_in].ring;
     for (int member = 0; member < bound.ring.group.size; ++member) {
       const int seat = of_all.seat_of(first_[std::size_t(bound.ring.group.rank(member))]);
-      for (const sg::Link* link : bound.ring.edges[std::size_t(member)])
-        crossed[link_positions_.at(link)] += of_all.edge_bytes[std::size_t(seat)];
+      for (const Link* link : bound.ring.edge(member)) crossed[link_positions_.at(link)] += of_all.edge_bytes[std::size_t(seat)];
       for (int to = 0; to < bound.ring.group.size && !bound.ring.pairs.empty(); ++to)
-        for (const sg::Link* link : bound.ring.pair(member, to).links)
+        for (const Link* link : bound.ring.pair(member, to).links)
           crossed[link_positions_.at(link)] += of_all.pair_bytes[std::size_t(seat)];
     }
   }
-  std::map<std::string, double> bytes;
-  for (std::size_t link = 0; link < links_.size(); ++link) bytes[links_[link]->get_name()] = crossed[link];
-  return bytes;
+  std::vector<std::pair<const Link*, double>> bytes;
+  for (std::size_t link = 0; link < links_.size(); ++link) bytes.emplace_back(links_[link], crossed[link]);
+  return by_name(platform, bytes);
 }
 
 }  // namespace shardsim::simgrid_backend

@@ -30,7 +30,7 @@ class Folding {
   /// The ring that stands for all groups of the group's colour: a transfer over it takes of each link what all of them take.
   Ring& ring(const Group&);
   /// Bytes that crossed each link, by name.
-  std::map<std::string, double> link_bytes() const;
+  LinkBytes link_bytes(const Platform&) const;
 
  private:
   using Colour = std::uint64_t;
@@ -58,8 +58,8 @@ class Folding {
   std::vector<Flow> flows_;
   std::map<std::tuple<int, int, int>, std::size_t> positions_;
   std::vector<std::vector<std::size_t>> groups_of_;  // of each rank, by their first use
-  std::vector<const simgrid::s4u::Link*> links_;
-  std::unordered_map<const simgrid::s4u::Link*, std::size_t> link_positions_;
+  std::vector<const Link*> links_;
+  std::unordered_map<const Link*, std::size_t> link_positions_;
   std::vector<Colour> rank_colours_, group_colours_, flow_colours_, link_colours_;
   std::vector<int> first_;
 };

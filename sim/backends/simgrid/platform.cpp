@@ -195,6 +195,8 @@ void load_hosts(const SimgridSettings& settings, const std::string& text, Platfo
   if (settings.meters_links) sg_link_load_plugin_init();
   load(settings, text);
   check_links(platform.file);
+  for (sg::Link* link : sg::Engine::get_instance()->get_all_links())
+    platform.links[link] = {link->get_bandwidth(), link->get_sharing_policy() != sg::Link::SharingPolicy::FATPIPE, link};
   for (sg::Host* host : sg::Engine::get_instance()->get_all_hosts()) {
     if (host->get_name().rfind(end_prefix, 0) == 0) platform.ends.push_back(host);
     else if (host->get_property("gpu")) platform.hosts.push_back(host);
@@ -210,7 +212,39 @@ void build_cluster(const SimgridSettings& settings, const Properties& zone, Plat
     throw ScenarioError(platform.file + ": --cfg=" + settings.tracing.front() + instead + "a file that spells out its hosts");
   if (!zone.contains("gpu")) throw ScenarioError(platform.file + ": property 'gpu' of the zone: is missing");
   platform.cluster.emplace(platform.file, zone);
-  platform.hosts = platform.cluster->hosts();
+  platform.hosts = {platform.cluster->make_host()};
+}
+
+/// Each as its host says.
+void add_gpus(const SimgridSettings& settings, int world, Platform& platform) {
+  platform.hosts.resize(std::size_t(world));
+  for (const sg::Host* host : platform.hosts) {
+    const Said said = [host](const char* key) { return host->get_property(key); };
+    const Gpu gpu = facts_of(platform.file + ": host '" + host->get_name() + "'", said, settings.prices);
+    if (platform.kinds.empty() || gpu != platform.kinds.back()) platform.kinds.push_back(gpu);
+    platform.gpus.push_back(&platform.kinds.back());
+    const auto text_of = [&](const char* key) { return std::string(said(key) ? said(key) : ""); };
+    platform.nodes.push_back(text_of("node"));
+    platform.interconnects.push_back(text_of("interconnect"));
+    platform.nvls.push_back(text_of("nvls"));
+    platform.generations.push_back(text_of("generation"));
+  }
+}
+
+/// All as the zone says.
+void add_equal_gpus(const SimgridSettings& settings, const Properties& zone, int world, Platform& platform) {
+  const Said said = [&zone](const char* key) -> const char* {
+    const auto found = zone.find(key);
+    return found == zone.end() ? nullptr : found->second.c_str();
+  };
+  const auto ranks = std::size_t(world);
+  platform.kinds.push_back(facts_of(platform.file + ": host '" + platform.name_of(0) + "'", said, settings.prices));
+  platform.gpus.assign(ranks, &platform.kinds.back());
+  const auto text_of = [&](const char* key) { return std::string(said(key) ? said(key) : ""); };
+  for (int rank = 0; rank < world; ++rank) platform.nodes.push_back(std::to_string(platform.cluster->node_of(rank)));
+  platform.interconnects.assign(ranks, text_of("interconnect"));
+  platform.nvls.assign(ranks, text_of("nvls"));
+  platform.generations.assign(ranks, text_of("generation"));
 }
 
 }  // namespace
@@ -222,16 +256,20 @@ std::pair<sg::Host*, sg::Host*> Platform::next_pair() {
   return {ends[i], ends[j + (j >= i)]};
 }
 
-void Platform::route(int from, int to, std::vector<sg::Link*>& links, double& latency) const {
-  if (cluster) return cluster->route(from, to, links, latency);
+std::string Platform::name_of(int rank) const { return cluster ? cluster->name_of(rank) : hosts[std::size_t(rank)]->get_name(); }
+std::string Platform::name_of(const Link& link) const { return cluster ? cluster->name_of(link) : link.of_simgrid->get_name(); }
+
+void Platform::route(int from, int to, std::vector<const Link*>& way, double& latency) const {
+  if (cluster) return cluster->route(from, to, way, latency);
+  std::vector<sg::Link*> found;
   try {
-    hosts[from]->route_to(hosts[to], links, &latency);
+    hosts[from]->route_to(hosts[to], found, &latency);
   } catch (const std::exception&) {  // SimGrid's way of saying that there is no route between two zones
-    links.clear();
+    found.clear();
   }
-  if (links.empty())
-    throw ScenarioError(file + ": no links between '" + hosts[from]->get_name() + "' and '" + hosts[to]->get_name() +
-                        "'; add a route");
+  if (found.empty())
+    throw ScenarioError(file + ": no links between '" + name_of(from) + "' and '" + name_of(to) + "'; add a route");
+  for (const sg::Link* link : found) way.push_back(&links.at(link));
 }
 
 Platform load_platform(const SimgridSettings& settings, int world) {
@@ -248,31 +286,12 @@ Platform load_platform(const SimgridSettings& settings, int world) {
     throw ScenarioError(file.string() +
                         ": no host has the property 'gpu', so there is no GPU in it; add <prop id=\"gpu\" value=\"...\"/> "
                         "and the facts that platforms/ shows");
-  if (int(platform.hosts.size()) < world)
+  const int gpus = platform.cluster ? platform.cluster->gpus() : int(platform.hosts.size());
+  if (gpus < world)
     throw ScenarioError("world: " + std::to_string(world) + " ranks need as many GPUs, and " + file.string() + " has " +
-                        std::to_string(platform.hosts.size()) + "; lower world or choose a larger platform");
-  platform.hosts.resize(world);
-  for (int rank = 0; rank < world; ++rank) {
-    const sg::Host* host = platform.hosts[rank];
-    const Said said = [&](const char* key) -> const char* {
-      if (plan.cluster.empty()) return host->get_property(key);
-      const auto found = plan.cluster.find(key);
-      return found == plan.cluster.end() ? nullptr : found->second.c_str();
-    };
-    if (plan.cluster.empty() || rank == 0) {
-      const Gpu gpu = facts_of(file.string() + ": host '" + host->get_name() + "'", said, settings.prices);
-      if (rank == 0 || gpu != platform.kinds.back()) platform.kinds.push_back(gpu);
-    }
-    platform.gpus.push_back(&platform.kinds.back());
-    auto text_of = [&](const char* key) {
-      const char* value = said(key);
-      return std::string(value ? value : "");
-    };
-    platform.nodes.push_back(platform.cluster ? std::to_string(platform.cluster->node_of(rank)) : text_of("node"));
-    platform.interconnects.push_back(text_of("interconnect"));
-    platform.nvls.push_back(text_of("nvls"));
-    platform.generations.push_back(text_of("generation"));
-  }
+                        std::to_string(gpus) + "; lower world or choose a larger platform");
+  if (platform.cluster) add_equal_gpus(settings, plan.cluster, world, platform);
+  else add_gpus(settings, world, platform);
   return platform;
 }
 

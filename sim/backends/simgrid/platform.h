@@ -8,9 +8,11 @@
 //   nvls        yes | no (default): the node's switch adds (NVLink SHARP), so that NCCL may run all-reduces in it
 //   generation  volta | ampere | hopper | blackwell, for NCCL's tuner; default ampere, and hopper where nvls is yes
 #pragma once
+#include <algorithm>
 #include <deque>
 #include <optional>
 #include <string>
+#include <unordered_map>
 #include <vector>
 
 #include "backends/simgrid/backend.h"
@@ -21,7 +23,7 @@ namespace shardsim::simgrid_backend {
 
 struct Platform {
   std::string file;                        ///< for messages
-  std::vector<simgrid::s4u::Host*> hosts;  ///< of ranks 0 .. world-1
+  std::vector<simgrid::s4u::Host*> hosts;  ///< of ranks 0 .. world-1; of a cluster one for all
   std::deque<Gpu> kinds;                   ///< of GPU
   std::vector<const Gpu*> gpus;            ///< each rank's kind
   std::vector<std::string> nodes, interconnects, nvls, generations;
@@ -29,14 +31,29 @@ struct Platform {
 
   std::optional<Cluster> cluster;  ///< if the file says one in a few facts (cluster.h)
 
-  /// The links from a rank's GPU to another's and their latency, seconds. Throws ScenarioError where there is no route.
-  void route(int from, int to, std::vector<simgrid::s4u::Link*>& links, double& latency) const;
+  simgrid::s4u::Host* host_of(int rank) const { return hosts[cluster ? 0 : std::size_t(rank)]; }
+  std::string name_of(int rank) const;  ///< its GPU's, for messages
+  std::string name_of(const Link&) const;
+  /// Adds the links from a rank's GPU to another's; their latency, seconds. Throws ScenarioError where there is no route.
+  void route(int from, int to, std::vector<const Link*>& links, double& latency) const;
   /// A pair of ends that no transfer has used yet.
   std::pair<simgrid::s4u::Host*, simgrid::s4u::Host*> next_pair();
+
+  std::unordered_map<const simgrid::s4u::Link*, Link> links;  ///< SimGrid's
 
  private:
   std::size_t pairs_ = 0;
 };
+
+/// Every link's, by name.
+template <class Bytes>
+LinkBytes by_name(const Platform& platform, const Bytes& bytes_of_links) {
+  LinkBytes named;
+  named.reserve(bytes_of_links.size());
+  for (const auto& [link, bytes] : bytes_of_links) named.emplace_back(platform.name_of(*link), bytes);
+  std::sort(named.begin(), named.end());
+  return named;
+}
 
 /// Starts SimGrid's engine (one per process) with the settings that make it exact, and loads the settings' file. Throws
 /// ScenarioError: malformed XML, fewer GPUs than `world`, missing or impossible facts. SimGrid itself ends the process on a

@@ -36,15 +36,23 @@ double worst_path(const std::vector<double>& latencies, int hops) {
   return worst;
 }
 
-using Crossings = std::unordered_map<const sg::Link*, int>;
+/// How often each link is there, each once.
+Sharing::Weights counted(const std::vector<const Link*>& links) {
+  Sharing::Weights weights;
+  std::unordered_map<const Link*, std::size_t> places;
+  places.reserve(links.size());
+  for (const Link* link : links) {
+    const auto [place, is_new] = places.try_emplace(link, weights.size());
+    if (is_new) weights.push_back({link, 0});
+    ++weights[place->second].second;
+  }
+  return weights;
+}
 
 /// What each of these flows gets if all move at once: a link that several of them cross has that much less for each.
-double share_of_worst_link(const Crossings& crossings) {
+double share_of_worst_link(const Sharing::Weights& crossings) {
   double share = std::numeric_limits<double>::infinity();
-  for (const auto& [link, times] : crossings) {
-    const bool shared = link->get_sharing_policy() != sg::Link::SharingPolicy::FATPIPE;
-    share = std::min(share, link->get_bandwidth() / (shared ? times : 1));
-  }
+  for (const auto& [link, times] : crossings) share = std::min(share, link->bandwidth / (link->is_shared ? times : 1));
   return share;
 }
 
@@ -64,7 +72,7 @@ void set_nccl_latencies(Ring& ring, const Platform& platform) {
       throw ScenarioError(
           platform.file +
           ": latency: nccl needs the properties 'node' and 'interconnect' (nvlink | pcie) of every GPU, and host '" +
-          platform.hosts[rank]->get_name() + "' lacks them; add them to the platform or choose latency: platform");
+          platform.name_of(rank) + "' lacks them; add them to the platform or choose latency: platform");
     nodes.insert(node);
     hop = nccl_hop(platform, rank);
     const bool inside = node == platform.nodes[ring.group.rank((member + 1) % n)];
@@ -87,8 +95,8 @@ void set_wiring(Ring& ring, const Platform& platform) {
     const int rank = ring.group.rank(member);
     const std::string &nvls = platform.nvls[rank], &generation = platform.generations[rank];
     auto refuse = [&](const char* key, const std::string& value, const char* known) {
-      throw ScenarioError(platform.file + ": host '" + platform.hosts[rank]->get_name() + "': " + key + ": unknown value '" +
-                          value + "'; known values: " + known);
+      throw ScenarioError(platform.file + ": host '" + platform.name_of(rank) + "': " + key + ": unknown value '" + value +
+                          "'; known values: " + known);
     };
     if (!nvls.empty() && nvls != "yes" && nvls != "no") refuse("nvls", nvls, "yes, no");
     const auto known = cost::generation_of(generation.empty() ? (nvls == "yes" ? "hopper" : "ampere") : generation);
@@ -105,16 +113,16 @@ Ring make_ring(const Platform& platform, const Group& group, Latency latency) {
   Ring ring;
   ring.group = group;
   const int n = group.size;
-  ring.edges.resize(n);
+  ring.edge_ends.resize(n);
   ring.latencies.resize(n);
   ring.edge_bytes.resize(n), ring.pair_bytes.resize(n);
   if (n == 1) return ring;
-  Crossings crossings;
   for (int member = 0; member < n; ++member) {
-    platform.route(group.rank(member), group.rank((member + 1) % n), ring.edges[member], ring.latencies[member]);
-    for (const sg::Link* link : ring.edges[member]) ++crossings[link];
+    platform.route(group.rank(member), group.rank((member + 1) % n), ring.links, ring.latencies[member]);
+    ring.edge_ends[member] = ring.links.size();
   }
-  ring.bandwidth = share_of_worst_link(crossings);
+  ring.crossings = counted(ring.links);
+  ring.bandwidth = share_of_worst_link(ring.crossings);
   ring.slowest_pass = worst_path(ring.latencies, n - 1);
   ring.slowest_two_passes = worst_path(ring.latencies, 2 * (n - 1));
   if (latency == Latency::nccl) set_nccl_latencies(ring, platform), set_wiring(ring, platform);
@@ -123,33 +131,21 @@ Ring make_ring(const Platform& platform, const Group& group, Latency latency) {
 
 void add_transfer_routes(Ring& ring, Platform& platform) {
   constexpr std::size_t part = most_edges_of_a_flow;
-  for (std::size_t first = 0; ring.group.size > 1 && first < ring.edges.size(); first += part) {
+  for (std::size_t first = 0; ring.group.size > 1 && first < ring.edge_ends.size(); first += part) {
     std::vector<sg::LinkInRoute> links;
-    for (std::size_t edge = first; edge < std::min(first + part, ring.edges.size()); ++edge)
-      for (const sg::Link* link : ring.edges[edge]) links.emplace_back(link);
+    for (std::size_t edge = first; edge < std::min(first + part, ring.edge_ends.size()); ++edge)
+      for (const Link* link : ring.edge(int(edge))) links.emplace_back(link->of_simgrid);
     const auto [from, to] = platform.next_pair();
     from->get_englobing_zone()->add_bypass_route(from->get_netpoint(), to->get_netpoint(), nullptr, nullptr, links);
     ring.transfers.emplace_back(from, to);
   }
 }
 
-Sharing::Weights crossings(const Ring& ring) {
-  Sharing::Weights weights;
-  std::unordered_map<const sg::Link*, std::size_t> places;
-  for (const auto& edge : ring.edges)
-    for (const sg::Link* link : edge) {
-      const auto [place, is_new] = places.try_emplace(link, weights.size());
-      if (is_new) weights.push_back({link, 0});
-      ++weights[place->second].second;
-    }
-  return weights;
-}
-
 void find_pairs(Ring& ring, const Platform& platform, Latency latency) {
   const int n = ring.group.size;
   if (n == 1 || !ring.pairs.empty()) return;
   ring.pairs.resize(std::size_t(n) * std::size_t(n));
-  Crossings crossings;
+  std::vector<const Link*> links;
   for (int from = 0; from < n; ++from)
     for (int to = 0; to < n; ++to) {
       if (from == to) continue;
@@ -159,9 +155,9 @@ void find_pairs(Ring& ring, const Platform& platform, Latency latency) {
       if (latency == Latency::nccl)
         pair.latency = platform.nodes[sender] == platform.nodes[receiver] ? nccl_hop(platform, sender) : nccl_network_hop;
       ring.slowest_pair = std::max(ring.slowest_pair, pair.latency);
-      for (const sg::Link* link : pair.links) ++crossings[link];
+      links.insert(links.end(), pair.links.begin(), pair.links.end());
     }
-  ring.wiring.pairs_bandwidth = (n - 1) * share_of_worst_link(crossings);
+  ring.wiring.pairs_bandwidth = (n - 1) * share_of_worst_link(counted(links));
 }
 
 void add_pair_routes(Ring& ring, const Platform& platform, Sharing* sharing) {
@@ -170,7 +166,7 @@ void add_pair_routes(Ring& ring, const Platform& platform, Sharing* sharing) {
       if (from == to) continue;
       if (sharing) {
         Sharing::Weights weights;
-        for (const sg::Link* link : ring.pair(from, to).links) weights.push_back({link, 1});
+        for (const Link* link : ring.pair(from, to).links) weights.push_back({link, 1});
         ring.pair_routes.push_back(sharing->route(weights));
       } else {
         ring.pair_ends.emplace_back(platform.hosts[ring.group.rank(from)], platform.hosts[ring.group.rank(to)]);

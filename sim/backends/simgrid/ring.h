@@ -1,6 +1,7 @@
 // Ring: the links and latencies of a group's ring, and of the pairs of its members, read from the platform.
 #pragma once
 #include <algorithm>
+#include <span>
 #include <utility>
 #include <vector>
 
@@ -14,19 +15,21 @@ namespace shardsim::simgrid_backend {
 
 /// Two of a group's members, and what one sends to the other by itself.
 struct Pair {
-  std::vector<simgrid::s4u::Link*> links;
+  std::vector<const Link*> links;
   double latency = 0;  ///< seconds
 };
 
 /// The ring of a group: its edges' links, and the latency of its paths. Shared by the group's communicators.
 struct Ring {
   Group group;
-  std::vector<std::vector<simgrid::s4u::Link*>> edges;  ///< edges[m]: from member m to member m+1
-  std::vector<double> latencies;                        ///< of each edge, seconds
-  double base_latency = 0;                              ///< paid once per collective
-  double bandwidth = 0;                                 ///< of the slowest edge, bytes per second; links listed twice count twice
-  double slowest_pass = 0, slowest_two_passes = 0;      ///< latency of the worst path of n-1 and of 2(n-1) edges
-  cost::Wiring wiring;                                  ///< of the group, for NCCL's prices
+  std::vector<const Link*> links;                   ///< of all edges, one behind the other
+  std::vector<std::size_t> edge_ends;               ///< behind the last link of the edge from member m to member m+1
+  Sharing::Weights crossings;                       ///< how often the ring crosses each of its links, each link once
+  std::vector<double> latencies;                    ///< of each edge, seconds
+  double base_latency = 0;                          ///< paid once per collective
+  double bandwidth = 0;                             ///< of the slowest edge, bytes per second; links listed twice count twice
+  double slowest_pass = 0, slowest_two_passes = 0;  ///< latency of the worst path of n-1 and of 2(n-1) edges
+  cost::Wiring wiring;                              ///< of the group, for NCCL's prices
   using Ends = std::vector<std::pair<simgrid::s4u::Host*, simgrid::s4u::Host*>>;
   Ends transfers;                  ///< coupled: a pair of ends per part of the ring
   Sharing::Route route;            ///< or the way of a transfer that our own solver follows
@@ -48,6 +51,10 @@ struct Ring {
   }
   /// At which a member sends, if nobody else is on the links.
   double bandwidth_of(Verb verb) const { return verb == Verb::all_to_all ? wiring.pairs_bandwidth : bandwidth; }
+  std::span<const Link* const> edge(int member) const {
+    const std::size_t m = std::size_t(member), begin = m == 0 ? 0 : edge_ends[m - 1];
+    return {links.data() + begin, edge_ends[m] - begin};
+  }
   int present() const { return seats.empty() ? group.size : int(seats.size()); }
   int seat_of(int rank) const {
     if (seats.empty()) return (rank - group.first) / group.stride;
@@ -75,8 +82,6 @@ Ring make_ring(const Platform&, const Group&, Latency);
 /// Gives every part of the ring (at most most_edges_of_a_flow edges) a pair of ends whose route is all of the part's links: a
 /// coupled transfer.
 void add_transfer_routes(Ring&, Platform&);
-/// How often the ring crosses each of its links, each link once.
-Sharing::Weights crossings(const Ring&);
 /// Looks up the routes between all members, once.
 void find_pairs(Ring&, const Platform&, Latency);
 /// The transfers of all pairs: for our own solver, if there is one.

@@ -2,7 +2,6 @@
 #include "backends/simgrid/sharing.h"
 
 #include <simgrid/s4u/Engine.hpp>
-#include <simgrid/s4u/Link.hpp>
 
 #include <algorithm>
 #include <limits>
@@ -19,12 +18,12 @@ double now() { return simgrid::s4u::Engine::get_clock(); }
 Sharing::Route Sharing::route(const Weights& weights) {
   Route route{{}, std::numeric_limits<double>::infinity()};
   for (const auto& [link, weight] : weights) {
-    if (link->get_sharing_policy() == simgrid::s4u::Link::SharingPolicy::FATPIPE) {
-      route.bound = std::min(route.bound, link->get_bandwidth());
+    if (!link->is_shared) {
+      route.bound = std::min(route.bound, link->bandwidth);
       continue;
     }
     const auto [known, is_new] = line_of_.try_emplace(link, int(lines_.size()));
-    if (is_new) lines_.push_back({.capacity = link->get_bandwidth(), .transfers = {}});
+    if (is_new) lines_.push_back({.capacity = link->bandwidth, .transfers = {}});
     route.uses.push_back({known->second, weight});
   }
   std::stable_sort(route.uses.begin(), route.uses.end(), [](const auto& a, const auto& b) { return a.link < b.link; });

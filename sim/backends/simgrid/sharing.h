@@ -12,11 +12,8 @@
 #include <utility>
 #include <vector>
 
+#include "backends/simgrid/link.h"
 #include "backends/simgrid/world.h"
-
-namespace simgrid::s4u {
-class Link;
-}  // namespace simgrid::s4u
 
 namespace shardsim::simgrid_backend {
 
@@ -37,7 +34,7 @@ class Sharing {
     double bound;  ///< bytes per second: of the links that do not share
   };
   /// How often each link is crossed, in an order that is the same in every run; a link may be there several times.
-  using Weights = std::vector<std::pair<const simgrid::s4u::Link*, double>>;
+  using Weights = std::vector<std::pair<const Link*, double>>;
   Route route(const Weights&);
 
   /// Sends so many bytes; tells the communicator when they have arrived (end_transfer).
@@ -66,7 +63,7 @@ class Sharing {
   void finish(Transfer&);
 
   World& world_;
-  std::unordered_map<const simgrid::s4u::Link*, int> line_of_;
+  std::unordered_map<const Link*, int> line_of_;
   std::vector<Line> lines_;
   std::vector<std::unique_ptr<Transfer>> transfers_;
   std::vector<const Route*> changed_;
