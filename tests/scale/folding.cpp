@@ -29,24 +29,6 @@ std::string replaced(std::string text, const std::string& what, const std::strin
   return text.replace(at, what.size(), by);
 }
 
-/// A node's <cluster> with every host and port spelled out: one of them gets what is added, and the port's bandwidth.
-std::string spelled_out(const std::string& xml, const MachineSpec& m, int node, const std::string& added, const char* bandwidth) {
-  const std::string name = "node" + std::to_string(node), open = "<cluster id=\"" + name + "\"", close = "</cluster>";
-  const std::size_t begin = xml.find(open), end = xml.find(close, begin) + close.size();
-  REQUIRE(begin != std::string::npos);
-  const std::size_t props = xml.find("<prop", begin);
-  const std::string facts = xml.substr(props, end - close.size() - props);
-  std::string zone = "<zone id=\"" + name + "\" routing=\"Cluster\"><router id=\"" + name + "-router\"/>";
-  for (int gpu = 0; gpu < m.gpus_per_node; ++gpu) {
-    const std::string host = name + "-gpu" + std::to_string(gpu), port = name + "-port" + std::to_string(gpu);
-    const bool is_it = gpu == m.gpus_per_node / 3;
-    zone += "<host id=\"" + host + "\" speed=\"1Gf\">" + facts + (is_it ? added : "") + "</host><link id=\"" + port +
-            "\" bandwidth=\"" + (is_it ? bandwidth : "360GBps") + "\" latency=\"1.7us\" sharing_policy=\"SPLITDUPLEX\"/>" +
-            "<host_link id=\"" + host + "\" up=\"" + port + "_UP\" down=\"" + port + "_DOWN\"/>";
-  }
-  return xml.substr(0, begin) + zone + "</zone>" + xml.substr(end);
-}
-
 void set_shape(Scenario& s, int head_dim, int ffn, int vocab) {
   TransformerShape& shape = s.transformer->shape;
   shape.head_dim = head_dim, shape.hidden = 4 * head_dim, shape.ffn = ffn, shape.vocab = vocab;
@@ -81,12 +63,40 @@ MachineSpec machine(int nodes, int gpus_per_node, int nodes_per_leaf) {
   return spec;
 }
 
+std::string spelled_out(const std::string& xml, const MachineSpec& m, int node, const std::function<OwnParts(int)>& part_of) {
+  const std::string name = "node" + std::to_string(node), open = "<cluster id=\"" + name + "\"", close = "</cluster>";
+  const std::size_t begin = xml.find(open), end = xml.find(close, begin) + close.size();
+  REQUIRE(begin != std::string::npos);
+  const std::size_t props = xml.find("<prop", begin);
+  const std::string facts = xml.substr(props, end - close.size() - props);
+  std::string zone = "<zone id=\"" + name + "\" routing=\"Cluster\"><router id=\"" + name + "-router\"/>";
+  for (int gpu = 0; gpu < m.gpus_per_node; ++gpu) {
+    const std::string host = name + "-gpu" + std::to_string(gpu), port = name + "-port" + std::to_string(gpu);
+    const OwnParts part = part_of(gpu);
+    zone += "<host id=\"" + host + "\" speed=\"1Gf\">" + facts + part.facts + "</host><link id=\"" + port + "\" bandwidth=\"" +
+            part.port + "\" latency=\"1.7us\" sharing_policy=\"SPLITDUPLEX\"/>" + "<host_link id=\"" + host + "\" up=\"" + port +
+            "_UP\" down=\"" + port + "_DOWN\"/>";
+  }
+  return xml.substr(0, begin) + zone + "</zone>" + xml.substr(end);
+}
+
+std::string with_bandwidth(std::string xml, const std::string& link, const std::string& bandwidth) {
+  const std::string key = "id=\"" + link + "\" bandwidth=\"";
+  const std::size_t at = xml.find(key);
+  REQUIRE(at != std::string::npos);
+  const std::size_t begin = at + key.size();
+  return xml.replace(begin, xml.find('"', begin) - begin, bandwidth);
+}
+
 std::string with_fault(const MachineSpec& m, Fault fault) {
   const std::string xml = platform_xml(m, "");
   if (fault == Fault::none) return xml;
   const int node = m.nodes / 2;
-  if (fault == Fault::slow_rank) return spelled_out(xml, m, node, "<prop id=\"kernel_seconds\" value=\"5us\"/>", "360GBps");
-  if (m.nodes == 1) return spelled_out(xml, m, node, "", "90GBps");
+  const auto with = [&](const OwnParts& part) {
+    return spelled_out(xml, m, node, [&](int gpu) { return gpu == m.gpus_per_node / 3 ? part : OwnParts{}; });
+  };
+  if (fault == Fault::slow_rank) return with({"<prop id=\"kernel_seconds\" value=\"5us\"/>"});
+  if (m.nodes == 1) return with({"", "90GBps"});
   const std::string link = m.has_leaves ? "leaf1-up" : "node" + std::to_string(node) + "-nics";
   return replaced(xml, "id=\"" + link + "\" bandwidth=\"", "id=\"" + link + "\" bandwidth=\"0.");
 }

@@ -1,5 +1,6 @@
 // Folded runs beside runs of all ranks: the schemes, the machines with their faults, and the comparison.
 #pragma once
+#include <functional>
 #include <string>
 #include <vector>
 
@@ -19,6 +20,14 @@ std::vector<FoldingCase> folding_cases();
 bool is_textbook(const std::string& scheme);
 
 MachineSpec machine(int nodes, int gpus_per_node, int nodes_per_leaf = 0);
+
+/// What a GPU has of its own: further facts, and the bandwidth of its port.
+struct OwnParts {
+  std::string facts = {}, port = "360GBps";
+};
+/// The platform file with every host and port of a node spelled out.
+std::string spelled_out(const std::string& xml, const MachineSpec&, int node, const std::function<OwnParts(int gpu)>&);
+std::string with_bandwidth(std::string xml, const std::string& link, const std::string& bandwidth);
 
 enum class Fault { none, slow_rank, slow_link };
 /// The machine's platform file. The slow rank is one GPU whose kernels take longer; the slow link is a leaf's uplink, without

@@ -143,6 +143,7 @@ void start_engine(const SimgridSettings& settings) {
                                  "--cfg=network/crosstraffic:0",
                                  "--cfg=network/TCP-gamma:1e30",
                                  "--cfg=network/latency-factor:0",
+                                 "--cfg=surf/precision:1e-12",  // of a second: events that are closer are one
                                  "--cfg=contexts/stack-size:256",
                                  "--cfg=debug/verbose-exit:0"};
   for (const std::string& setting : settings.tracing) words.push_back("--cfg=" + setting);
