@@ -5,6 +5,7 @@
 #include <limits>
 #include <vector>
 
+#include "numerics/arithmetic.h"
 #include "numerics/elementary.h"
 #include "numerics/heads.h"
 #include "numerics/softmax.h"

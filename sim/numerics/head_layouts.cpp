@@ -2,6 +2,7 @@
 #include <cmath>
 #include <vector>
 
+#include "numerics/arithmetic.h"
 #include "numerics/heads.h"
 
 namespace shardsim::numerics {

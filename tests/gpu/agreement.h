@@ -4,10 +4,13 @@
 
 #include <algorithm>
 #include <cmath>
+#include <functional>
+#include <initializer_list>
 #include <vector>
 
 #include "core/touch.h"
 #include "numerics/buffer.h"
+#include "numerics/every_op.h"
 
 namespace shardsim::gpu_tests {
 
@@ -55,6 +58,30 @@ inline void begin_alike(const Op& card, const Op& host) {
     std::copy(before.begin(), before.end(), numerics::data(of_card[t]));
     std::copy(before.begin(), before.end(), numerics::data(of_host[t]));
   }
+}
+
+/// Every op of these sizes and offsets, in every type: carried out by `run`, it leaves what the host's arithmetic does. `in_place`:
+/// and touches nothing beside its tensors.
+inline void check_all_ops(std::initializer_list<std::int64_t> sizes, std::initializer_list<int> offsets, bool in_place,
+                          const std::function<void(const Op&)>& run) {
+  numerics::fix_blocking();
+  for (const Dtype type : {Dtype::fp32, Dtype::bf16, Dtype::fp16})
+    for (const std::int64_t n : sizes)
+      for (const int offset : offsets) {
+        CAPTURE(name_of(type));
+        CAPTURE(n);
+        CAPTURE(offset);
+        numerics_tests::Workbench on_card(offset), on_host(offset);
+        const std::vector<Op> card = numerics_tests::all_ops(on_card, n, type), host = numerics_tests::all_ops(on_host, n, type);
+        for (std::size_t i = 0; i < host.size(); ++i) {
+          CAPTURE(name_of(host[i]));
+          begin_alike(card[i], host[i]);
+          run(card[i]);
+          numerics::run(host[i]);
+          check_agree(card[i], host[i]);
+        }
+        if (in_place) CHECK(on_card.margins_untouched());
+      }
 }
 
 }  // namespace shardsim::gpu_tests

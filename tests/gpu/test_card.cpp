@@ -1,18 +1,14 @@
-// On a real GPU: every op against the host's own arithmetic, and a transformer's own sizes.
+// On a real GPU: every op against the host's own arithmetic.
 #include <doctest/doctest.h>
 
 #include <algorithm>
-#include <cmath>
 #include <map>
 
 #include "backends/cuda/backend.h"
 #include "core/touch.h"
 #include "gpu/agreement.h"
-#include "numerics/every_op.h"
 
 using namespace shardsim;
-using namespace shardsim::numerics_tests;
-using gpu_tests::check_agree;
 
 namespace {
 
@@ -58,23 +54,7 @@ void run_on(Device& device, Op op) {
 
 TEST_CASE("every op on the card computes what the host's arithmetic does, in every type and at every offset") {
   if (!has_gpu()) return;
-  numerics::fix_blocking();
   on_card([](Device& device, Fabric&) {
-    for (const Dtype type : {Dtype::fp32, Dtype::bf16, Dtype::fp16})
-      for (const std::int64_t n : {1, 17, 64, 1000})
-        for (const int offset : {0, 1, 8}) {
-          CAPTURE(name_of(type));
-          CAPTURE(n);
-          CAPTURE(offset);
-          Workbench card_bench(offset), host_bench(offset);
-          const std::vector<Op> card = all_ops(card_bench, n, type), host = all_ops(host_bench, n, type);
-          for (std::size_t i = 0; i < host.size(); ++i) {
-            CAPTURE(name_of(host[i]));
-            gpu_tests::begin_alike(card[i], host[i]);
-            run_on(device, card[i]);
-            numerics::run(host[i]);
-            check_agree(card[i], host[i]);
-          }
-        }
+    gpu_tests::check_all_ops({1, 17, 64, 1000}, {0, 1, 8}, false, [&](const Op& op) { run_on(device, op); });
   });
 }

@@ -23,9 +23,25 @@ inline QueryTile tile_at(std::int64_t begin, std::int64_t rows, std::int64_t seq
   return {begin, end - begin, end};
 }
 
+/// What both passes are about: the heads, how many tokens there are, heads of all sequences, and rows of a tile.
+struct AttentionSizes {
+  RealHeads heads;
+  Dtype type;
+  std::int64_t tokens, batch, rows;
+
+  template <class Op>
+  explicit AttentionSizes(const Op& o)
+      : heads(o.heads, o.qkv.cols),
+        type(o.qkv.dtype()),
+        tokens(real(o.qkv.rows)),
+        batch(tokens / heads.sequence * heads.count),
+        rows(tile_rows(batch, heads.sequence)) {}
+  std::int64_t scores() const { return batch * std::min(rows, heads.sequence) * heads.sequence; }  ///< of a tile
+};
+
 /// A query's scores become its shares, in the operands' type; those of the future are 0.
 template <class On>
-void softmax_of_tile(On& on, const HeadMap& heads, const QueryTile& tile, std::int64_t batch, const Numbers& scores,
+void softmax_of_tile(On& on, const RealHeads& heads, const QueryTile& tile, std::int64_t batch, const Numbers& scores,
                      const Numbers& shares, const Numbers& lse) {
   on.rows(batch * tile.rows, [=] SHARDSIM_BOTH(typename On::Team team, std::int64_t line) {
     const std::int64_t t = tile.begin + line % tile.rows, head = line / tile.rows;
@@ -43,13 +59,13 @@ void softmax_of_tile(On& on, const HeadMap& heads, const QueryTile& tile, std::i
 
 template <class On>
 void perform(On& on, const Attention& o) {
-  const std::int64_t tokens = real(o.qkv.rows), n = size(o.out);
+  const std::int64_t n = size(o.out);
   if (n == 0) return;
-  const HeadMap heads(o.heads, o.qkv.cols);
-  const Dtype type = o.qkv.dtype();
-  const std::int64_t s = heads.sequence, h = heads.width, batch = tokens / s * heads.count, rows = tile_rows(batch, s);
+  const AttentionSizes sizes(o);
+  const auto& [heads, type, tokens, batch, rows] = sizes;
+  const std::int64_t s = heads.sequence, h = heads.width;
   const Numbers q = on.scratch(n, type), k = on.scratch(n, type), v = on.scratch(n, type), out = on.scratch(n, type);
-  const Numbers scores = on.scratch(batch * std::min(rows, s) * s, Dtype::fp32), shares = on.scratch(scores.count, type);
+  const Numbers scores = on.scratch(sizes.scores(), Dtype::fp32), shares = on.scratch(scores.count, type);
   split_heads(on, heads, tokens, numbers(o.qkv), q, k, v);
   for (std::int64_t begin = 0; begin < s; begin += rows) {
     const QueryTile tile = tile_at(begin, rows, s);
@@ -67,7 +83,7 @@ void perform(On& on, const Attention& o) {
 
 /// shares = e^(scores - lse) and slopes = shares (dshares - mean) / sqrt(h): what dk, dv and dq are products of.
 template <class On>
-void slopes_of_tile(On& on, const HeadMap& heads, const QueryTile& tile, std::int64_t batch, const Numbers& scores,
+void slopes_of_tile(On& on, const RealHeads& heads, const QueryTile& tile, std::int64_t batch, const Numbers& scores,
                     const Numbers& dshares, const Numbers& means, const Numbers& lse, const Numbers& shares,
                     const Numbers& slopes) {
   const float scale = float(1 / std::sqrt(double(heads.width)));
@@ -82,15 +98,15 @@ void slopes_of_tile(On& on, const HeadMap& heads, const QueryTile& tile, std::in
 
 template <class On>
 void perform(On& on, const AttentionBackward& o) {
-  const std::int64_t tokens = real(o.qkv.rows), n = size(o.out);
+  const std::int64_t n = size(o.out);
   if (n == 0) return;
-  const HeadMap heads(o.heads, o.qkv.cols);
-  const Dtype type = o.qkv.dtype();
-  const std::int64_t s = heads.sequence, h = heads.width, batch = tokens / s * heads.count, rows = tile_rows(batch, s);
+  const AttentionSizes sizes(o);
+  const auto& [heads, type, tokens, batch, rows] = sizes;
+  const std::int64_t s = heads.sequence, h = heads.width;
   const Numbers q = on.scratch(n, type), k = on.scratch(n, type), v = on.scratch(n, type);
   const Numbers out = on.scratch(n, type), dout = on.scratch(n, type), dq = on.scratch(n, type);
   const Numbers dk = on.scratch(n, Dtype::fp32), dv = on.scratch(n, Dtype::fp32), means = on.scratch(batch * s, Dtype::fp32);
-  const Numbers scores = on.scratch(batch * std::min(rows, s) * s, Dtype::fp32), dshares = on.scratch(scores.count, Dtype::fp32);
+  const Numbers scores = on.scratch(sizes.scores(), Dtype::fp32), dshares = on.scratch(scores.count, Dtype::fp32);
   const Numbers shares = on.scratch(scores.count, type), slopes = on.scratch(scores.count, type);
   split_heads(on, heads, tokens, numbers(o.qkv), q, k, v);
   merge_heads(on, heads, out, numbers(o.out), n, true);
@@ -105,8 +121,7 @@ void perform(On& on, const AttentionBackward& o) {
   for (std::int64_t begin = 0; begin < s; begin += rows) {
     const QueryTile tile = tile_at(begin, rows, s);
     const std::int64_t square = tile.rows * tile.seen;
-    // Of every head: (rows x seen) = (rows x h) (seen x h)', (rows x h) = (rows x seen) (seen x h), (seen x h) += (rows x seen)'
-    // ...
+    // Of every head: rows x seen = (rows x h) (seen x h)', rows x h = (rows x seen) (seen x h), seen x h = (rows x seen)' ...
     const auto product = [&](Numbers a, Numbers b, Numbers to, std::int64_t m, std::int64_t cols, std::int64_t inner) {
       Product made{a, b, to, {}, m, cols, inner};
       made.batch = batch, made.a_step = made.b_step = made.out_step = s * h;

@@ -1,47 +1,20 @@
 // Kernels on the heads of an attention: how a row of qkv is laid out, rotary positions, masks.
 #pragma once
-#include <cassert>
 #include <cmath>
 
 #include "backends/cuda/ops.h"
+#include "numerics/heads.h"
 
 namespace shardsim::cuda {
 
-/// Where heads stand: in a row of qkv, [q heads | k heads | v heads], and split, sequence by sequence, head by head. Query head i
-/// uses key/value head i / (count / kv).
-struct HeadMap {
-  std::int64_t count, kv, sequence;
-  std::int64_t row;    ///< numbers in a row of qkv
-  std::int64_t width;  ///< numbers in a head
-
-  HeadMap(const Heads& heads, Dim cols)
-      : count(real(heads.count)), kv(real(heads.kv)), sequence(real(heads.sequence)), row(real(cols)), width(0) {
-    if (row > 0) width = row / (count + 2 * kv);
-  }
-  SHARDSIM_BOTH std::int64_t shared_by() const { return count / kv; }  ///< query heads of a key/value head
-  SHARDSIM_BOTH std::int64_t q(std::int64_t i) const { return i * width; }
-  SHARDSIM_BOTH std::int64_t k(std::int64_t i) const { return (count + i / shared_by()) * width; }
-  SHARDSIM_BOTH std::int64_t v(std::int64_t i) const { return (count + kv + i / shared_by()) * width; }
-  /// Of number `at` among split heads: its token (counted over all sequences), its head, its place in the head.
-  struct Place {
-    std::int64_t token, head, number;
-  };
-  SHARDSIM_BOTH Place place(std::int64_t at) const {
-    const std::int64_t line = at / width, batch = line / sequence;
-    return {batch / count * sequence + line % sequence, batch % count, at % width};
-  }
-  /// The number of a place among split heads.
-  SHARDSIM_BOTH std::int64_t split(const Place& place) const {
-    return ((place.token / sequence * count + place.head) * sequence + place.token % sequence) * width + place.number;
-  }
-};
+using numerics::RealHeads;
 
 /// q, k and v as split heads, the keys and values repeated for their query heads.
 template <class On>
-void split_heads(On& on, const HeadMap& heads, std::int64_t tokens, const Numbers& qkv, const Numbers& q, const Numbers& k,
+void split_heads(On& on, const RealHeads& heads, std::int64_t tokens, const Numbers& qkv, const Numbers& q, const Numbers& k,
                  const Numbers& v) {
   on.each(tokens * heads.count * heads.width, [=] SHARDSIM_BOTH(std::int64_t at) {
-    const HeadMap::Place place = heads.place(at);
+    const RealHeads::Place place = heads.place(at);
     const Numbers row = qkv.from(place.token * heads.row + place.number);
     q.put(at, row[heads.q(place.head)]);
     k.put(at, row[heads.k(place.head)]);
@@ -51,24 +24,25 @@ void split_heads(On& on, const HeadMap& heads, std::int64_t tokens, const Number
 
 /// dqkv from the gradients of split heads; those of repeated heads are summed.
 template <class On>
-void join_heads(On& on, const HeadMap& heads, std::int64_t tokens, const Numbers& dq, const Numbers& dk, const Numbers& dv,
+void join_heads(On& on, const RealHeads& heads, std::int64_t tokens, const Numbers& dq, const Numbers& dk, const Numbers& dv,
                 const Numbers& dqkv) {
   on.each(tokens * heads.row, [=] SHARDSIM_BOTH(std::int64_t at) {
     const std::int64_t token = at / heads.row, head = at % heads.row / heads.width, number = at % heads.width;
-    if (head < heads.count) return dqkv.put(at, dq[heads.split({token, head, number})]);
+    if (head < heads.count) return dqkv.put(at, dq[heads.split_row(token, head) * heads.width + number]);
     const bool is_key = head < heads.count + heads.kv;
     const std::int64_t first = (head - heads.count - (is_key ? 0 : heads.kv)) * heads.shared_by();
     float sum = 0;
-    for (std::int64_t i = first; i < first + heads.shared_by(); ++i) sum += (is_key ? dk : dv)[heads.split({token, i, number})];
+    for (std::int64_t i = first; i < first + heads.shared_by(); ++i)
+      sum += (is_key ? dk : dv)[heads.split_row(token, i) * heads.width + number];
     dqkv.put(at, sum);
   });
 }
 
 /// Rows of heads from split heads, or the other way round.
 template <class On>
-void merge_heads(On& on, const HeadMap& heads, const Numbers& split, const Numbers& merged, std::int64_t n, bool inverse) {
+void merge_heads(On& on, const RealHeads& heads, const Numbers& split, const Numbers& merged, std::int64_t n, bool inverse) {
   on.each(n, [=] SHARDSIM_BOTH(std::int64_t at) {
-    const HeadMap::Place place = heads.place(at);
+    const RealHeads::Place place = heads.place(at);
     const std::int64_t there = (place.token * heads.count + place.head) * heads.width + place.number;
     if (inverse) split.put(at, merged[there]);
     else merged.put(there, split[at]);
@@ -77,7 +51,7 @@ void merge_heads(On& on, const HeadMap& heads, const Numbers& split, const Numbe
 
 template <class On>
 void perform(On& on, const Rotate& o) {
-  const HeadMap heads(o.heads, o.qkv.cols);
+  const RealHeads heads(o.heads, o.qkv.cols);
   const Numbers qkv = numbers(o.qkv);
   const std::int64_t half = heads.width / 2, pairs = (heads.count + heads.kv) * half;
   const double base = o.base, sign = o.inverse ? -1 : 1;
@@ -94,19 +68,19 @@ void perform(On& on, const Rotate& o) {
 
 template <class On>
 void perform(On& on, const SplitHeads& o) {
-  const HeadMap heads(o.heads, o.qkv.cols);
+  const RealHeads heads(o.heads, o.qkv.cols);
   split_heads(on, heads, real(o.qkv.rows), numbers(o.qkv), numbers(o.q), numbers(o.k), numbers(o.v));
 }
 
 template <class On>
 void perform(On& on, const SplitHeadsBackward& o) {
-  const HeadMap heads(o.heads, o.dqkv.cols);
+  const RealHeads heads(o.heads, o.dqkv.cols);
   join_heads(on, heads, real(o.dqkv.rows), numbers(o.dq), numbers(o.dk), numbers(o.dv), numbers(o.dqkv));
 }
 
 template <class On>
 void perform(On& on, const MergeHeads& o) {
-  HeadMap heads(o.heads, o.out.cols);
+  RealHeads heads(o.heads, o.out.cols);
   if (heads.count == 0 || size(o.out) == 0) return;
   heads.width = real(o.out.cols) / heads.count;  // of a row of heads, not of qkv
   merge_heads(on, heads, numbers(o.x), numbers(o.out), size(o.out), o.inverse);

@@ -5,8 +5,8 @@
 #include <cstdint>
 #include <cstring>
 
-#include "backends/cuda/both.h"
 #include "core/tensor.h"
+#include "numerics/both.h"
 #include "numerics/real.h"
 #ifdef __CUDACC__
 #include <cuda_fp16.h>
