@@ -26,6 +26,7 @@ std::vector<AllocatorEvent> SimgridBackend::allocator_history(int) const { refus
 LinkBytes SimgridBackend::link_bytes() const { refuse(); }
 
 class simgrid_backend::Tapes {};
+class simgrid_backend::TakingDevice {};
 Program program_of(const Original&, int, int) { refuse(); }
 std::vector<Programs::Use> Program::groups_at(const Mesh&) const { refuse(); }
 void Program::check_same(const Program&, int) const { refuse(); }
