@@ -183,7 +183,8 @@ FakeCard& fake_card() {
 namespace cuda {
 
 void run(Stream&, const Op& op) {
-  if (fake_card().launches_until_fault > 0) --fake_card().launches_until_fault;
+  std::int64_t left = fake_card().launches_until_fault;
+  while (left > 0 && !fake_card().launches_until_fault.compare_exchange_weak(left, left - 1)) {}
   gpu_tests::HostExecutor on;
   std::visit([&](const auto& o) { perform(on, o); }, op);
 }

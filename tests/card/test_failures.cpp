@@ -139,7 +139,8 @@ TEST_CASE("a fault on the card is one line with scheme, rank, verb and unit, and
   const test::Scratch folder;
   folder.write("s.yaml", scenario);
   const Faults faults([](auto& card) { card.launches_until_fault = 20; });
-  const std::string end = program(folder, {"run", "s.yaml", "--quiet", "-o", "out", "--set", "fabric=loopback"});
+  const std::string end =
+      program(folder, {"run", "s.yaml", "--quiet", "-o", "out", "--set", "fabric=loopback", "--set", "world=1"});
   CHECK(end.starts_with("5, scheme 'zero3', rank "));
   CHECK(has(end, "(unit "));
   CHECK(has(end, ": an illegal memory access was encountered (cudaErrorIllegalAddress)\n"));
