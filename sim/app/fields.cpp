@@ -92,6 +92,11 @@ float float_of(const YamlNode& node, bool (*fits)(float), const char* must) {
 double bytes_of(const YamlNode& node) { return quantity(node, Measure::bytes, "25MB"); }
 double seconds_of(const YamlNode& node) { return quantity(node, Measure::seconds, "5us"); }
 
+double ratio_of(const YamlNode& node) {
+  const std::string& text = scalar(node, "a number or a percentage");
+  return text.ends_with('%') ? share_of(node) : number_of(node);
+}
+
 double share_of(const YamlNode& node) {
   const std::string& text = scalar(node, "a percentage");
   const auto value = text.ends_with('%') ? number_in(text.substr(0, text.size() - 1)) : std::nullopt;

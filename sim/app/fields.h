@@ -48,6 +48,8 @@ double bytes_of(const YamlNode&);
 double seconds_of(const YamlNode&);
 /// A percentage, as a fraction of one.
 double share_of(const YamlNode&);
+/// A number, or a percentage as a fraction of one: 0.1 or 10%.
+double ratio_of(const YamlNode&);
 /// A plain decimal number (`8`, `0.5`, `1e-3`); nothing for anything else, infinite ones included.
 std::optional<double> number_in(const std::string& text);
 /// The position of the text in `known`.

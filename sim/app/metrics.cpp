@@ -8,6 +8,7 @@
 #include "app/expectations.h"
 #include "app/scenario_model.h"
 #include "core/formulas.h"
+#include "cost/facts.h"
 #include "models/language.h"
 
 namespace shardsim {
@@ -52,6 +53,15 @@ void put_closed_forms(const Knobs& knobs, const SchemeResult& result, formats::F
   f.formula_traffic_units = formulas::traffic_units(result.shard, knobs.precision, knobs.accumulation, result.world, result.shards);
   f.formula_resident = formulas::resident_bytes(result.shard, knobs.precision, result.shards, knobs.grads_resident);
   f.formula_model_state_peak = formulas::table_peak_bytes(result.shard, knobs.precision, result.shards, knobs.grads_resident);
+}
+
+/// A rank's share of its node's: the simulated machine's, or what the scenario says where the machine is the one at hand.
+std::int64_t host_memory_of(const Scenario& scenario, const Gpu& gpu) {
+  std::int64_t bytes = gpu.host_memory;
+  for (const cost::Prices::Value& each : scenario.prices.values)
+    if (scenario.backend != "simgrid" && cost::facts()[each.fact].name == std::string("host_memory"))
+      bytes = std::int64_t(each.value);
+  return bytes;
 }
 
 }  // namespace
@@ -174,7 +184,7 @@ formats::Figures measure(const Scenario& scenario, const SchemeResult& result) {
   const double rows = double(result.world) * double(scenario.micro_batch) * scenario.knobs.accumulation;
   if (f.step_seconds.max > 0) f.rows_per_second = rows / f.step_seconds.max;
   f.peak_flops = scenario.knobs.precision.param == Dtype::fp32 ? result.gpu.fp32_flops : result.gpu.bf16_flops;
-  f.gpu = result.gpu.name, f.gpu_memory = result.gpu.memory_bytes, f.host_memory = result.gpu.host_memory;
+  f.gpu = result.gpu.name, f.gpu_memory = result.gpu.memory_bytes, f.host_memory = host_memory_of(scenario, result.gpu);
   if (const auto told = scenario.measured.find(result.scheme); told != scenario.measured.end())
     for (const Expectation& each : told->second) f.measured.push_back({each.key, figure_of(f, each.key), each.value});
   return f;

@@ -63,7 +63,9 @@ cost::Prices read_prices(const YamlNode& node, Scenario& scenario) {
   refuse_unknown(node, known_keys({"from", "calibrated"}));
   cost::Prices prices;
   if (const YamlNode* from = node.child("from")) {
-    const YamlNode file = read_yaml(named_file(scenario, *from));
+    const std::filesystem::path place = named_file(scenario, *from);
+    if (!std::filesystem::exists(place)) refuse(*from, place.string() + ": there is no such file; check the path");
+    const YamlNode file = read_yaml(place);
     refuse_unknown(file, known_keys({}));
     read_values(file, Origin::calibrated, prices);
   }

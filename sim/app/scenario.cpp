@@ -106,7 +106,10 @@ Scenario scenario_of(const fs::path& file, const YamlNode& tree, const Registry&
   }
   if (const YamlNode* node = root.find("launch_queue")) scenario.launch_queue = int(integer_of(*node, 2, 1 << 20));
   if (const YamlNode* node = root.find("hazards")) scenario.checks_hazards = switch_of(*node);
-  if (const YamlNode* node = root.find("single_gpu_seconds")) scenario.single_gpu_seconds = seconds_of(*node);
+  if (const YamlNode* node = root.find("single_gpu_seconds")) {
+    scenario.single_gpu_seconds = seconds_of(*node);
+    if (!(scenario.single_gpu_seconds > 0)) refuse(*node, quoted(node->text) + " is out of range; a step takes more than 0s");
+  }
   if (const YamlNode* node = root.find("patience")) {
     scenario.patience = seconds_of(*node);
     if (!(scenario.patience >= 0.1 && scenario.patience <= 1e6))

@@ -10,11 +10,13 @@ namespace {
 
 /// The value of a figure: a number, or a quantity with a unit where its name says which.
 double value_of(const std::string& figure, const YamlNode& node) {
-  if (node.kind == YamlNode::Kind::scalar && !number_in(node.text)) {
-    if (figure.ends_with("_bytes")) return bytes_of(node);
-    if (figure.ends_with("_seconds")) return seconds_of(node);
-  }
-  return number_of(node);
+  const bool has_unit = node.kind == YamlNode::Kind::scalar && !number_in(node.text);
+  const double value = has_unit && figure.ends_with("_bytes")     ? bytes_of(node)
+                       : has_unit && figure.ends_with("_seconds") ? seconds_of(node)
+                                                                  : number_of(node);
+  if (value < 0 && figure != "over_single_gpu_seconds" && !figure.starts_with("loss"))
+    refuse(node, quoted(node.text) + " is less than 0, which this figure never is");
+  return value;
 }
 
 /// A measured figure of the same scheme.

@@ -63,7 +63,7 @@ MachineSpec machine_of(const YamlNode& node, std::vector<std::string>& defaults)
   if (const YamlNode* rate = fields.find("intra_bandwidth")) machine.intra_bandwidth = rate_of(*rate);
   if (const YamlNode* rate = fields.find("nic")) machine.nic = rate_of(*rate);
   machine.nics_per_node = int(fields.integer_or("nics_per_node", 1, 1, 1 << 20));
-  if (const YamlNode* share = fields.find("nic_efficiency")) machine.nic_efficiency = number_of(*share);
+  if (const YamlNode* share = fields.find("nic_efficiency")) machine.nic_efficiency = ratio_of(*share);
   else if (machine.nodes > 1) defaults.push_back("platform.nic_efficiency: 0.9");
   if (const YamlNode* topology = fields.find("topology")) machine.has_leaves = choice_of(*topology, {"switch", "fat-tree"}) == 1;
   for (const char* key : {"nodes_per_leaf", "oversubscription"})

@@ -109,7 +109,7 @@ void sort_by(std::size_t figure, std::vector<const Row*>& rows) {
 
 /// Of those that do not fit, what is nearest to fitting; nothing where there is no such run.
 std::string why_none(const SweepPlan& plan, const std::vector<Row>& rows) {
-  const std::size_t needed = index_of("needed_bytes");
+  const std::size_t needed = index_of("gpu_needed_bytes");
   const Row* nearest = nullptr;
   for (const Row& row : rows)
     if (row.status == "does_not_fit" && (!nearest || row.figures[needed] < nearest->figures[needed])) nearest = &row;
@@ -119,7 +119,7 @@ std::string why_none(const SweepPlan& plan, const std::vector<Row>& rows) {
   for (std::size_t k = 0; k < keys.size(); ++k)
     if (keys[k] != "schemes") point += ", " + keys[k] + " " + cells[k];
   const bool lacks_host = nearest->figures[needed] <= nearest->figures[index_of("gpu_memory_bytes")];
-  const std::string needs = lacks_host ? "host_peak_bytes" : "needed_bytes",
+  const std::string needs = lacks_host ? "host_peak_bytes" : "gpu_needed_bytes",
                     has = lacks_host ? "host_memory_bytes" : "gpu_memory_bytes";
   return "; the nearest (" + point + ") needs " + bytes_text(nearest->figures[index_of(needs)]) + " of the " +
          (lacks_host ? "host's " : "GPU's ") + bytes_text(nearest->figures[index_of(has)]) +
@@ -136,13 +136,13 @@ bool have_unequal_steps(const std::vector<const Row*>& rows) {
 
 /// What no row beats in both the figure and memory, the best by the figure first.
 std::string front_text(const SweepPlan& plan, std::vector<const Row*> rows, std::size_t figure, int top) {
-  const std::size_t memory = index_of("needed_bytes");
+  const std::size_t memory = index_of("gpu_needed_bytes");
   sort_by(memory, rows);
   sort_by(figure, rows);
   std::vector<const Row*> front;
   for (const Row* row : rows)
     if (front.empty() || row->figures[memory] < front.back()->figures[memory]) front.push_back(row);
-  return std::string("Pareto front of ") + sweep_figures()[figure].name + " against needed_bytes, of " +
+  return std::string("Pareto front of ") + sweep_figures()[figure].name + " against gpu_needed_bytes, of " +
          std::to_string(rows.size()) + " runs:\n" + rows_text(plan, front, {figure, memory}, top);
 }
 
@@ -162,7 +162,7 @@ const std::vector<SweepFigure>& sweep_figures() {
       {"resident_bytes", Best::lowest, [](const Figures& f) { return double(f.resident_bytes.max); }},
       {"model_state_peak_bytes", Best::lowest, [](const Figures& f) { return double(f.model_state_peak_bytes.max); }},
       {"peak_bytes", Best::lowest, [](const Figures& f) { return double(f.peak_bytes.max); }},
-      {"needed_bytes", Best::lowest, [](const Figures& f) { return double(f.needed_bytes()); }},
+      {"gpu_needed_bytes", Best::lowest, [](const Figures& f) { return double(f.needed_bytes()); }},
       {"gpu_memory_bytes", Best::neither, [](const Figures& f) { return double(f.gpu_memory); }},
       {"host_peak_bytes", Best::lowest, [](const Figures& f) { return double(f.host_peak_bytes.max); }},
       {"host_memory_bytes", Best::neither, [](const Figures& f) { return f.host_memory > 0 ? double(f.host_memory) : NAN; }},
@@ -220,12 +220,12 @@ std::string ranking_text(const SweepPlan& plan, const std::vector<std::string>& 
       counts_text(plan, all) + "\nBest by " + ranking.best + (ranking.only_fitting ? ", of those that fit:\n" : ":\n");
   if (rows.empty()) return text + wrapped("  none" + why_none(plan, all), 6);
   std::vector<std::size_t> shown = {best};
-  for (const char* name : {"step_seconds", "samples_per_second", "needed_bytes"})
+  for (const char* name : {"step_seconds", "samples_per_second", "gpu_needed_bytes"})
     if (index_of(name) != best) shown.push_back(index_of(name));
   text += rows_text(plan, rows, shown, ranking.top);
   if (ranking.best.ends_with("_seconds") && have_unequal_steps(rows))
     text += "  Steps differ in how much they train on; --best samples_per_second compares that.\n";
-  return text + "\n" + front_text(plan, rows, ranking.best == "needed_bytes" ? index_of("step_seconds") : best, ranking.top);
+  return text + "\n" + front_text(plan, rows, ranking.best == "gpu_needed_bytes" ? index_of("step_seconds") : best, ranking.top);
 }
 
 }  // namespace shardsim

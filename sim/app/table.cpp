@@ -325,7 +325,7 @@ std::vector<std::string> run_notes(const Scenario& scenario, const std::vector<S
   for (const Figures& f : all) {
     if (f.diverged_step)
       notes.push_back(f.scheme + " diverged: its loss is not finite from step " + std::to_string(*f.diverged_step) + " on.");
-    if (f.gpu_memory > 0 && !f.fits()) notes.push_back(misfit_text(scenario, results[&f - all.data()], f));
+    if (!f.fits()) notes.push_back(misfit_text(scenario, results[&f - all.data()], f));
     if (f.steps > 1 && std::abs(f.first_step_seconds - f.last_step_seconds) > 0.01 * f.last_step_seconds)
       notes.push_back(f.scheme + ": the first step takes " + time_text(f.first_step_seconds) + ", the last " +
                       time_text(f.last_step_seconds) + "; the table shows the mean.");

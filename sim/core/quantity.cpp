@@ -67,17 +67,22 @@ std::string known(Measure measure) {
 
 double parse_quantity(std::string_view text, Measure measure) {
   const std::string quoted = "'" + std::string(text) + "'";
+  const auto refusal = [&](const std::string& what) { return std::invalid_argument(quoted + " " + what); };
   double value = 0;
   const auto [rest, error] = std::from_chars(text.data(), text.data() + text.size(), value);
-  if (error == std::errc::result_out_of_range || (error == std::errc() && !std::isfinite(value)))
-    throw std::invalid_argument(quoted + " is larger than any number of 64 bits; write a smaller one");
-  if (error != std::errc()) throw std::invalid_argument(quoted + " is not a number; write for example " + known(measure));
+  const char* beyond = "is beyond the numbers of 64 bits; write another";
+  if (error == std::errc::result_out_of_range) throw refusal(beyond);
+  // from_chars would also take "inf" and "nan".
+  if (error != std::errc() || !std::isfinite(value)) throw refusal("is not a number; write for example " + known(measure));
   std::string_view unit(rest, std::size_t(text.data() + text.size() - rest));
   while (!unit.empty() && unit.front() == ' ') unit.remove_prefix(1);
   if (unit.empty()) return value;
   for (const auto& [name, scale] : units_of(measure))
-    if (unit == name) return value * scale;
-  throw std::invalid_argument(quoted + " has the unknown unit '" + std::string(unit) + "'; write for example " + known(measure));
+    if (unit == name) {
+      if (!std::isfinite(value * scale)) throw refusal(beyond);
+      return value * scale;
+    }
+  throw refusal("has the unknown unit '" + std::string(unit) + "'; write for example " + known(measure));
 }
 
 }  // namespace shardsim

@@ -118,7 +118,7 @@ Json result(const Figures& f) {
   json["gpu"] = f.gpu;
   json["gpu_memory_bytes"] = f.gpu_memory > 0 ? Json(f.gpu_memory) : Json(nullptr);
   json["host_memory_bytes"] = f.host_memory > 0 ? Json(f.host_memory) : Json(nullptr);
-  json["fits"] = f.gpu_memory > 0 ? Json(f.fits()) : Json(nullptr);
+  json["fits"] = f.gpu_memory > 0 || !f.fits() ? Json(f.fits()) : Json(nullptr);
   // A row of an MLP's batch is both a sample and a token.
   const bool has_rate = f.rows_per_second > 0;
   json["samples_per_second"] = has_rate ? number(f.rows_per_second) : Json(nullptr);

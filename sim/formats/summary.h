@@ -81,7 +81,8 @@ struct Figures {
 
   /// Reserved, and outside of the allocator: what the GPU would have to hold.
   std::int64_t needed_bytes() const { return (allocator.emulated ? allocator.reserved : peak_bytes.max) + allocator.outside; }
-  bool fits_gpu() const { return needed_bytes() <= gpu_memory && allocator.out_of_memory == 0; }
+  /// True, too, of a memory that is not known.
+  bool fits_gpu() const { return gpu_memory == 0 || (needed_bytes() <= gpu_memory && allocator.out_of_memory == 0); }
   bool fits_host() const { return host_memory == 0 || host_peak_bytes.max <= host_memory; }
   bool fits() const { return fits_gpu() && fits_host(); }
 

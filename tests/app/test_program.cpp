@@ -96,10 +96,15 @@ TEST_CASE("a run whose host has too little memory does not fit, and says what th
       "world: 2\nmodel: {kind: gpt2, layers: 1, hidden: 32, heads: 2, vocab: 64, positions: 16}\n"
       "precision: {param: bf16}\nnumerics: off\n"
       "prices: {host_memory_bandwidth: 50GBps, host_link_bandwidth: 20GBps}\n");
-  const auto result = [&](const std::string& host_memory) {
-    REQUIRE(shardsim("run offloaded.yaml --json -o offloaded --set prices.host_memory=" + host_memory) == 0);
+  const auto result = [&](const std::string& host_memory, const std::string& more = "") {
+    REQUIRE(shardsim("run offloaded.yaml --json -o offloaded --set prices.host_memory=" + host_memory + more) == 0);
     return nlohmann::json::parse(shardsim.out());
   };
+  // Threads have no GPU that something could be too large for, so there is only one verdict.
+  const nlohmann::json on_threads = result("100KiB", " --backend threads --set numerics=full");
+  CHECK(on_threads["results"][0]["fits"] == false);
+  CHECK(has(on_threads["notes"].dump(), "in the host's memory is more than the 100.00 KiB that each GPU has of its node's."));
+  CHECK(result("1MiB", " --backend threads --set numerics=full")["results"][0]["fits"].is_null());
   const nlohmann::json small = result("100KiB"), large = result("1MiB");
   CHECK(small["results"][0]["fits"] == false);
   CHECK(small["results"][0]["host_memory_bytes"] == 102400);

@@ -149,7 +149,7 @@ std::string outcome(const std::string& status, double seconds, double samples_pe
     const std::string name = figure.name;
     const double value = name == "step_seconds"         ? seconds
                          : name == "samples_per_second" ? samples_per_second
-                         : name == "needed_bytes"       ? bytes
+                         : name == "gpu_needed_bytes"   ? bytes
                                                         : 1;
     text += "," + std::to_string(value);
   }
@@ -168,20 +168,20 @@ TEST_CASE("rows are ranked, those that do not fit only if wanted, and the Pareto
         "  1 refused: says \"no\", twice\n"
         "\n"
         "Best by samples_per_second, of those that fit:\n"
-        "  #  steps  scheme  samples_per_second  step_seconds  needed_bytes  status\n"
-        "  1  3      dp      15                  2.000 s       4.00 MiB      ok\n"
-        "  2  4      dp      12                  2.500 s       5.00 MiB      ok\n"
+        "  #  steps  scheme  samples_per_second  step_seconds  gpu_needed_bytes  status\n"
+        "  1  3      dp      15                  2.000 s       4.00 MiB          ok\n"
+        "  2  4      dp      12                  2.500 s       5.00 MiB          ok\n"
         "  and 1 more\n"
         "\n"
-        "Pareto front of samples_per_second against needed_bytes, of 3 runs:\n"
-        "  #  steps  scheme  samples_per_second  needed_bytes  status\n"
-        "  1  3      dp      15                  4.00 MiB      ok\n"
-        "  2  1      dp      10                  1.00 MiB      ok\n");
-  const std::string all = ranking_text(plan, outcomes, {"needed_bytes", false, 1});
+        "Pareto front of samples_per_second against gpu_needed_bytes, of 3 runs:\n"
+        "  #  steps  scheme  samples_per_second  gpu_needed_bytes  status\n"
+        "  1  3      dp      15                  4.00 MiB          ok\n"
+        "  2  1      dp      10                  1.00 MiB          ok\n");
+  const std::string all = ranking_text(plan, outcomes, {"gpu_needed_bytes", false, 1});
   CHECK(all.find("  1  1      dp      1.00 MiB") != std::string::npos);
-  CHECK(all.find("Pareto front of step_seconds against needed_bytes, of 4 runs:\n"
-                 "  #  steps  scheme  step_seconds  needed_bytes  status\n"
-                 "  1  2      dp      1.000 s       9.00 MiB      does_not_fit\n"
+  CHECK(all.find("Pareto front of step_seconds against gpu_needed_bytes, of 4 runs:\n"
+                 "  #  steps  scheme  step_seconds  gpu_needed_bytes  status\n"
+                 "  1  2      dp      1.000 s       9.00 MiB          does_not_fit\n"
                  "  and 2 more\n") != std::string::npos);
   const Words too_large(5, outcome("does_not_fit", 1, 30, 9 << 20)), too_much_for_hosts(5, outcome("does_not_fit", 1, 30, 1));
   CHECK(ranking_text(plan, too_large, {"step_seconds", true, 1}).find("needs 9.00 MiB of the GPU's 1 B.") != std::string::npos);

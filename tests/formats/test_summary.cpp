@@ -110,7 +110,9 @@ TEST_CASE("a peak of one byte more than the GPU has does not fit") {
   CHECK(written(f)["results"][0]["host_memory_bytes"] == 5);
   f.host_peak_bytes.add(1, 6);
   CHECK(written(f)["results"][0]["fits"] == false);
-  f.gpu_memory = 0;
+  f.gpu_memory = 0;  // not known: only the host can be too small
+  CHECK(written(f)["results"][0]["fits"] == false);
+  f.host_memory = 6;
   CHECK(written(f)["results"][0]["fits"].is_null());
 }
 

@@ -97,9 +97,9 @@ class Sweep(unittest.TestCase):
             self.assertEqual((row["scheme"], row["status"]), (single["scheme"], "ok" if single["fits"] else "does_not_fit"))
             figures = list(row)[list(row).index("parameters"):]
             self.assertEqual(len(figures), 16)
-            for figure in set(figures) - {"needed_bytes", "model_flops_utilisation"}:
+            for figure in set(figures) - {"gpu_needed_bytes", "model_flops_utilisation"}:
                 self.assertEqual(float(row[figure]) if row[figure] else None, single[figure], (row, figure))
-            self.assertEqual(float(row["needed_bytes"]), single["reserved_bytes"] + (single["outside_bytes"] or 0))
+            self.assertEqual(float(row["gpu_needed_bytes"]), single["reserved_bytes"] + (single["outside_bytes"] or 0))
 
     def test_the_number_of_jobs_changes_nothing(self):
         self.done(self.command("one", "--jobs", "1"))
