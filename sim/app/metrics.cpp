@@ -4,6 +4,8 @@
 #include <algorithm>
 #include <cmath>
 #include <cstring>
+#include <limits>
+#include <map>
 
 #include "app/expectations.h"
 #include "app/scenario_model.h"
@@ -118,6 +120,28 @@ std::vector<Movement> movements(const Scenario& scenario, const SchemeResult& re
     if (bytes > 0) moved.push_back({verb, bytes / whole});
   }
   return moved;
+}
+
+std::string repeated_gathers(const Scenario& scenario, const SchemeResult& result) {
+  std::map<int, int> times;  // by unit, of the first recorded rank
+  for (const RankResult& rank : result.ranks) {
+    for (const Span& span : rank.spans)
+      if (span.op == Span::collective && !span.control && span.verb == Verb::all_gather) ++times[span.unit];
+    if (!rank.spans.empty()) break;
+  }
+  int least = std::numeric_limits<int>::max();
+  for (const auto& [unit, count] : times) least = std::min(least, count);
+  const auto per_step = [&](int count) {
+    const int whole = count / std::max(1, result.steps);
+    return whole == 1 ? std::string("once") : whole == 2 ? std::string("twice") : std::to_string(whole) + " times";
+  };
+  std::string text;
+  for (const auto& [unit, count] : times)
+    if (count > least)
+      text += (text.empty() ? "" : ", ") + ("unit " + std::to_string(unit)) + " is gathered " + per_step(count) + " a step";
+  if (text.empty()) return text;
+  const bool is_tied = scenario.transformer && scenario.transformer->shape.tied;
+  return text + ", every other " + per_step(least) + (is_tied ? ": a tied embedding has two turns in each pass" : "");
 }
 
 formats::Figures measure(const Scenario& scenario, const SchemeResult& result) {

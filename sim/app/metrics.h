@@ -33,4 +33,7 @@ struct Movement {
 };
 std::vector<Movement> movements(const Scenario&, const SchemeResult&);
 
+/// Which units a step gathers more often than others, and why: a reason for more traffic than passes over the model. Or empty.
+std::string repeated_gathers(const Scenario&, const SchemeResult&);
+
 }  // namespace shardsim

@@ -204,6 +204,8 @@ int explain(const std::vector<std::string>& words, ExplainRunOptions of_run, boo
     std::cout << explain_run(of_run, registry);
     return fine;
   }
+  if (!of_run.scheme.empty() || !of_run.only.empty() || !of_run.overrides.empty())
+    throw ScenarioError("explain: --scheme, --only and --set are of a scenario; name its file");
   const std::vector<SchemeChoice> schemes = schemes_in(words, registry);
   if (schemes.empty() || schemes.size() > 2) throw ScenarioError("explain: takes one or two schemes, or a scenario");
   std::cout << (schemes.size() == 1 ? explain_scheme(schemes[0], registry) : explain_pair(schemes[0], schemes[1], registry));

@@ -195,8 +195,10 @@ std::string gap_notes(const Scenario& scenario, const SchemeResult& result, cons
     std::string moved;
     for (const Movement& movement : movements(scenario, result))
       moved += (moved.empty() ? "" : ", ") + std::string(name_of(movement.verb)) + " " + decimal_text(movement.units);
+    const std::string repeated = std::isnan(f.formula_traffic_units) ? "" : repeated_gathers(scenario, result);
     text += wrapped("  " + f.scheme + " traffic " + decimal_text(f.traffic_units) + beside(f.formula_traffic_units) +
-                        ": buffers moved per step, in units of the model: " + (moved.empty() ? "none recorded" : moved),
+                        ": buffers moved per step, in units of the model: " + (moved.empty() ? "none recorded" : moved) +
+                        (repeated.empty() ? "" : "; " + repeated),
                     6);
   }
   const double resident = f.per_parameter(double(f.resident_bytes.max));

@@ -60,8 +60,7 @@ TEST_CASE("no key takes what is no finite number for one") {
       const std::vector<std::string> below = keys_below(folder, scenario, key);
       keys.insert(keys.end(), below.begin(), below.end());
       REQUIRE(keys.size() < 1000);
-      for (const std::string value :
-           {"nan", ".nan", "inf", "-.Inf", "1e999", "nanB", "infs", "nan%", "1e400GBps", "1e308h", "1e308TB", "0x1p3", "1_000"}) {
+      for (const std::string value : {"nan", ".nan", "-.Inf", "1e999", "nanB", "inf%", "1e308TB", "0x1p3"}) {
         const std::string said = folder.refusal(scenario, {key + "=" + value});
         INFO(key << ": " << value << ": " << said);
         CHECK(said != "accepted");

@@ -88,6 +88,23 @@ TEST_CASE("a run that does not fit because of its buckets is told to make them s
   CHECK(has(notes, "Cheapest remedy: a smaller reduce_bucket_size"));
 }
 
+TEST_CASE("a traffic that is not the formula's has its cause beside it: a tied embedding is gathered for each of its turns") {
+  Shell shardsim;
+  const std::string gpt2 =
+      "schemes: [zero3]\nplatform: box.xml\nworld: 2\nnumerics: off\nsteps: 2\nmodel: {kind: gpt2, layers: 2, hidden: 32, "
+      "heads: 2, vocab: 64, positions: 16";
+  shardsim.folder().write("tied.yaml", gpt2 + "}\n"), shardsim.folder().write("untied.yaml", gpt2 + ", tied: false}\n");
+  const auto printed = [&](const std::string& scenario) {
+    REQUIRE(shardsim("run " + scenario) == 0);
+    std::string text = shardsim.out();
+    for (std::size_t at; (at = text.find("\n      ")) != std::string::npos;) text.replace(at, 7, " ");
+    return text;
+  };
+  CHECK(has(printed("tied.yaml"),
+            "; unit 0 is gathered 4 times a step, every other twice: a tied embedding has two turns in each pass"));
+  CHECK_FALSE(has(printed("untied.yaml"), "is gathered"));
+}
+
 TEST_CASE("a run whose host has too little memory does not fit, and says what the host holds") {
   Shell shardsim;
   shardsim.folder().write(
@@ -274,6 +291,10 @@ TEST_CASE("explain of two schemes shows the diff of their code and of their cons
   CHECK(shardsim("explain zero1 zero9") == 2);
   CHECK(has(shardsim.err(), "known schemes: dp, zero1"));
   for (const char* wrong : {"explain", "explain zero1 zero2 zero3", "explain --stage 3"}) CHECK(shardsim(wrong) == 2);
+  for (const char* of_scenario : {"--only matmul", "--set steps=2", "--scheme dp"}) {
+    CHECK(shardsim("explain zero1 " + std::string(of_scenario)) == 2);
+    CHECK(shardsim.err() == "explain: --scheme, --only and --set are of a scenario; name its file\n");
+  }
   CHECK(shardsim("explain zero1 --stage 3") == 2);
   CHECK(shardsim.err() == "zero1: --stage: unknown option; this scheme has none\n");
 }

@@ -1,4 +1,4 @@
-# The pages of docs/: every command in them runs, in order, and every file that they point at is there afterwards.
+# The pages of docs/ and the comments of scenarios/: every command in them runs, and every file that they point at is there then.
 import os
 import pathlib
 import re
@@ -24,6 +24,26 @@ class Docs(unittest.TestCase):
                 self.assertEqual(done.returncode, 0, f"{command}\n{done.stdout}{done.stderr}")
             for path in re.findall(r"`((?:figures|results)/[\w./]+\.\w+)`", text):
                 self.assertTrue((pathlib.Path(folder) / path).is_file(), f"{name} points at {path}, which no command makes")
+
+    def test_every_variant_that_a_scenario_suggests_runs_as_its_comments_say(self):
+        tried = 0
+        for scenario in sorted((ROOT / "scenarios").glob("*.yaml")):
+            lines = scenario.read_text(encoding="utf-8").splitlines()
+            comments = " ".join(line[2:] for line in lines if line.startswith("# "))
+            together = re.findall(r"(?:--set (?:'[^']+'|[^\s),]+)\s*)+", comments)
+            settings = [[word.strip("'").rstrip(".") for word in re.findall(r"--set ('[^']+'|[^\s),]+)", words)]
+                        for words in together]
+            besides = ["hazards=off"] + (["expect={}"] if ["expect={}"] in settings else [])
+            for words in settings:
+                if words == ["expect={}"]:
+                    continue
+                tried += 1
+                arguments = [argument for word in words + besides for argument in ("--set", word)]
+                with self.subTest(scenario=scenario.name, settings=words), tempfile.TemporaryDirectory() as folder:
+                    done = subprocess.run([PROGRAM, "run", scenario, "--quiet", "-o", pathlib.Path(folder) / "out", *arguments],
+                                          capture_output=True, text=True)
+                    self.assertEqual((done.returncode, done.stderr), (0, ""))
+        self.assertGreaterEqual(tried, 6)
 
     def test_every_command_of_the_lesson_runs(self):
         self.run_page("lesson.md")

@@ -92,13 +92,18 @@ TEST_CASE("numbers have to fit into this machine: of a scheme that shards over a
   s.world = 64, s.knobs.shards = 1;
   // 16 bytes per parameter for a copy: an eighth of this machine's memory, which hsdp would hold 64 times.
   const double memory = double(sysconf(_SC_PHYS_PAGES)) * double(sysconf(_SC_PAGESIZE));
-  s.model.widths = {1, std::int64_t(memory / 8 / 16 / 2)};
+  const auto width = std::int64_t(std::sqrt(memory / 8 / 16));
+  s.model.widths = {width, width};
   const Registry registry = built_in_schemes();
   const auto check = [&](const char* scheme) { check_that_numbers_fit(s, *registry.find(scheme)); };
   CHECK_NOTHROW(check("zero3"));
   CHECK_THROWS_WITH_AS(check("hsdp"), doctest::Contains("the numbers of 64 ranks are at least"), ScenarioError);
   CHECK_THROWS_AS(check("dp"), ScenarioError);
   s.knobs.shards = 64;
+  CHECK_NOTHROW(check("hsdp"));
+  s.micro_batch = std::int64_t(memory / 4 / 64 / double(width));  // what goes in and what comes out: twice the memory
+  CHECK_THROWS_WITH_AS(check("hsdp"), doctest::Contains("or a smaller batch"), ScenarioError);
+  s.numerics = Numerics::off;
   CHECK_NOTHROW(check("hsdp"));
 }
 

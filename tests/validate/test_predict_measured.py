@@ -74,7 +74,7 @@ class PredictMeasuredCase(unittest.TestCase):
     def test_a_calibrated_step_is_the_measured_one_and_bytes_are_the_same(self):
         self.measure("gpt", GPT, "platform={gpus_per_node: 1, gpu: h200}", OTHER_PRICES)
         self.measure("parity", MLP)
-        done, predicted = self.predict("--max-error", "1")
+        done, predicted = self.predict("--max-error", "1%")
         self.assertEqual(done.returncode, 0, done.stdout + done.stderr)
         for scheme in predicted["gpt"]["agreement"]:
             step = scheme["rows"][0]
@@ -88,6 +88,9 @@ class PredictMeasuredCase(unittest.TestCase):
         self.assertIn("as simulated", done.stdout)
         done, _ = self.predict("--max-error", "0")
         self.assertEqual(done.returncode, 1)
+        for wrong in ("nan", "-1", "1e999%", "%", "few"):
+            done, _ = self.predict("--max-error", wrong)
+            self.assertEqual(done.returncode, 2, wrong)
 
     def test_other_bytes_are_a_contradiction(self):
         self.measure("parity", MLP)
