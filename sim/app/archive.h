@@ -37,13 +37,14 @@ class Archive {
       for (T& value : values) (*this)(value);
   }
   /// Ranks mostly hold the same: what one of the last few compositions was is written as its number.
-  void value_of(std::vector<Part>& parts) {
+  void value_of(Composition& parts) {
     const std::size_t first = known_.size() > 8 ? known_.size() - 8 : 0;
     std::size_t number = std::size_t(std::find(known_.begin() + std::ptrdiff_t(first), known_.end(), parts) - known_.begin());
     (*this)(number);
     if (number == known_.size()) {
-      value_of<Part>(parts);
-      known_.push_back(parts);
+      std::vector<Part> all(parts.begin(), parts.end());
+      value_of(all);
+      known_.push_back(reading_ ? Composition(std::move(all)) : parts);
     }
     if (reading_) parts = known_[number];
   }
@@ -90,7 +91,7 @@ class Archive {
     if (size > 0) std::memcpy(at, bytes_.data() + position_, size);
     position_ += size;
   }
-  std::vector<std::vector<Part>> known_;
+  std::vector<Composition> known_;
   std::string bytes_;
   std::size_t position_ = 0;
   bool reading_ = false;

@@ -54,7 +54,7 @@ std::vector<std::string> timeline_lines(const std::vector<TimelineEntry>& timeli
   return lines;
 }
 
-double of(const std::vector<Part>& parts, Band band) {
+double of(const Composition& parts, Band band) {
   double bytes = 0;
   for (const Part& part : parts) bytes += part.band == band ? double(part.bytes) : 0;
   return bytes;

@@ -16,7 +16,7 @@
 namespace shardsim {
 namespace {
 
-std::int64_t total(const std::vector<Part>& parts) {
+std::int64_t total(const Composition& parts) {
   std::int64_t sum = 0;
   for (const Part& part : parts) sum += part.bytes;
   return sum;

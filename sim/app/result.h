@@ -25,9 +25,9 @@ struct RankResult {
   std::vector<double> step_begin, step_end;  ///< seconds from the start of the first step
   Peak peak, model_state_peak;
   AllocatorBooks allocator;
-  std::vector<Part> resident;  ///< held between steps, by band, unit and cause
+  Composition resident;  ///< held between steps, by band, unit and cause
   Peak host_peak;              ///< of the host's memory, as is the next
-  std::vector<Part> host_resident;
+  Composition host_resident;
   Crossing crossed;                                   ///< between the host and the GPU over the whole run
   std::int64_t traffic_bytes = 0, control_bytes = 0;  ///< sent over the whole run
   std::vector<Span> spans;                            ///< recorded ranks only; seconds as above

@@ -39,7 +39,7 @@ struct Ranks {
   struct Own {
     std::vector<StepReport> reports;
     std::vector<double> begin, end, host_begin;
-    std::vector<Part> resident, host_resident;
+    Composition resident, host_resident;
     std::int64_t allocated = 0;  // between steps, by PyTorch's count
     std::vector<ThetaPiece> theta;
     std::vector<Unit> units;

@@ -43,7 +43,7 @@ std::string units_text(const std::set<int>& units, int all) {
 }
 
 /// "2 param + 0.25 grad + 1.5 opt + 2 gathered of unit 0 (all_gather)": what has been held since bind, then the loans.
-std::string composition(const Figures& f, const std::vector<Part>& parts) {
+std::string composition(const Figures& f, const Composition& parts) {
   struct Sum {
     std::int64_t bytes = 0;
     std::set<int> units;

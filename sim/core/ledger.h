@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "core/band.h"
+#include "core/composition.h"
 #include "core/stream.h"
 
 namespace shardsim {
@@ -19,20 +20,11 @@ struct LedgerEntry {
   std::int32_t unit;
 };
 
-/// A part of what is held: `bytes` of `band`, for `unit`, allocated by `cause`.
-struct Part {
-  Band band;
-  Verb cause;
-  std::int32_t unit;
-  std::int64_t bytes;
-  bool operator==(const Part&) const = default;
-};
-
 /// The worst instant of a quantity, and what was held then.
 struct Peak {
   std::int64_t bytes = 0;
   double seconds = 0;
-  std::vector<Part> parts;
+  Composition parts;
   std::int64_t of(Band) const;
 };
 
@@ -57,19 +49,21 @@ struct AllocatorBooks {
 
 class Ledger {
  public:
-  explicit Ledger(bool keeps_entries = true) : keeps_entries_(keeps_entries) {}
+  /// `shared`: by the ledgers of one thread, whose ranks hold the same.
+  explicit Ledger(bool keeps_entries = true, Compositions* shared = nullptr) : shared_(shared), keeps_entries_(keeps_entries) {}
   void hold(const LedgerEntry& entry) { window_.push_back(entry); }
 
   /// Folds what came since the last fold into the peaks. Entries may have come out of order (streams are billed in batches):
   /// they are sorted by time here; entries of one instant keep the order in which they came. What is not before the date waits:
   /// more may come that is as early.
   void fold(double before = std::numeric_limits<double>::infinity());
-  std::size_t waiting() const { return window_.size(); }
+  /// How many came since then.
+  std::size_t waiting() const { return window_.size() - left_; }
 
   // All of these speak of what has been folded.
   std::int64_t held() const { return held_; }
   std::int64_t held(Band) const;
-  std::vector<Part> parts() const;
+  const Composition& parts() const { return parts_; }
   const Peak& peak() const { return peak_; }                          ///< everything
   const Peak& model_state_peak() const { return model_state_peak_; }  ///< param + grad + opt + gathered + bucket
   const std::vector<LedgerEntry>& entries() const { return entries_; }
@@ -78,9 +72,11 @@ class Ledger {
   const AllocatorBooks& allocator() const { return allocator_; }
 
  private:
-  Part& part_of(const LedgerEntry&);
+  Composition of(std::vector<Part>) const;
   std::vector<LedgerEntry> window_, entries_;
-  std::vector<Part> parts_;  // by band, unit and cause
+  std::size_t left_ = 0;  // of the window, by the last fold
+  Composition parts_;     // by band, unit and cause
+  Compositions* shared_;
   std::int64_t held_ = 0, model_state_ = 0;
   Peak peak_, model_state_peak_;
   AllocatorBooks allocator_;

@@ -25,7 +25,7 @@ void put(Json& json, const std::string& name, const OverRanks<T>& figure) {
   json[name + "_rank"] = figure.rank;
 }
 
-Json by_band(const std::vector<Part>& parts) {
+Json by_band(const Composition& parts) {
   std::int64_t sums[band_count] = {};
   for (const Part& part : parts) sums[unsigned(part.band)] += part.bytes;
   Json json = Json::object();
@@ -35,7 +35,7 @@ Json by_band(const std::vector<Part>& parts) {
 }
 
 /// `unit` is null for what belongs to no unit.
-Json part_list(const std::vector<Part>& parts) {
+Json part_list(const Composition& parts) {
   Json list = Json::array();
   for (const Part& part : parts)
     list.push_back({{"band", name_of(part.band)},

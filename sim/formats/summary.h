@@ -64,7 +64,7 @@ struct Figures {
   std::int64_t gpu_memory = 0;   ///< capacity; 0: not known
   std::int64_t host_memory = 0;  ///< a rank's share of its node's; 0: not known
   std::string gpu;
-  std::vector<Part> resident;  ///< of the rank with the maximum, as are the peaks
+  Composition resident;  ///< of the rank with the maximum, as are the peaks
   Peak peak, model_state_peak, host_peak;
 
   /// As PyTorch counts them; empty where memory is exact, which reserves what is asked of it: the peak.

@@ -46,6 +46,12 @@ std::string scenario_text(const std::string& more) {
          more;
 }
 
+Composition with(const Composition& parts, Part more) {
+  std::vector<Part> all(parts.begin(), parts.end());
+  all.push_back(more);
+  return all;
+}
+
 SchemeResult made_by_hand(const std::string& scheme) {
   SchemeResult result;
   result.scheme = scheme, result.backend = "simgrid", result.world = 2, result.shards = scheme == "dp" ? 1 : 2, result.steps = 2;
@@ -62,8 +68,7 @@ SchemeResult made_by_hand(const std::string& scheme) {
     rank.traffic_bytes = 800, rank.control_bytes = 16;
     rank.resident = {{Band::param, Verb::bind, 0, 400}, {Band::grad, Verb::bind, 0, 400}, {Band::opt, Verb::bind, 0, 800}};
     rank.model_state_peak = {1600, 0, rank.resident};
-    rank.peak = {1700 + r, 0.5, rank.resident};
-    rank.peak.parts.push_back({Band::activation, Verb::forward, -1, 100 + r});
+    rank.peak = {1700 + r, 0.5, with(rank.resident, {Band::activation, Verb::forward, -1, 100 + r})};
     rank.entries = {{-1, 1600, Band::param, Verb::bind, 0}};
     result.ranks.push_back(rank);
   }

@@ -34,4 +34,7 @@ std::string scenario_text(const std::string& more = "");
 /// every step, 0.5 s of it at the same time.
 SchemeResult made_by_hand(const std::string& scheme);
 
+/// The composition with one part more.
+Composition with(const Composition&, Part);
+
 }  // namespace shardsim::test

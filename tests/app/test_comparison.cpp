@@ -26,7 +26,7 @@ void write_run(const std::filesystem::path& place, const std::string& text, std:
       for (Span& span : rank.spans)
         if (span.op != Span::collective) span.end += more;
       rank.step_end.back() += 2 * more;
-      if (more > 0) rank.peak.bytes += 50, rank.peak.parts.push_back({Band::gathered, Verb::all_gather, 0, 50});
+      if (more > 0) rank.peak.bytes += 50, rank.peak.parts = test::with(rank.peak.parts, {Band::gathered, Verb::all_gather, 0, 50});
     }
     figures.push_back(measure(scenario, result));
     results.push_back(std::move(result));

@@ -49,8 +49,7 @@ TEST_CASE("a gap is explained by what moved and by what is held") {
   Scenario scenario;
   SchemeResult result = test::made_by_hand("zero2");
   result.shard = {Band::opt, Band::grad};
-  result.ranks[0].model_state_peak = {1700, 0, result.ranks[0].resident};
-  result.ranks[0].model_state_peak.parts.push_back({Band::grad, Verb::backward, 0, 100});
+  result.ranks[0].model_state_peak = {1700, 0, test::with(result.ranks[0].resident, {Band::grad, Verb::backward, 0, 100})};
   for (Span& span : result.ranks[0].spans) span.size *= 2;
   for (RankResult& rank : result.ranks) rank.traffic_bytes *= 2;
   const std::string text = printed(scenario, {result});
@@ -122,9 +121,9 @@ TEST_CASE("the table is at most 100 columns wide and coloured only when asked") 
   scenario.name = std::string(60, 'n') + " " + std::string(60, 'm');
   for (int i = 0; i < 40; ++i) scenario.defaults_used.push_back("some.key" + std::to_string(i) + ": value");
   SchemeResult result = test::made_by_hand("zero3_keep");
-  for (int unit = 0; unit < 9; ++unit)
-    result.ranks[0].model_state_peak.parts.push_back({Band::gathered, Verb::all_gather, unit, 1});
-  result.ranks[0].model_state_peak.bytes += 9;
+  Peak& peak = result.ranks[0].model_state_peak;
+  for (int unit = 0; unit < 9; ++unit) peak.parts = test::with(peak.parts, {Band::gathered, Verb::all_gather, unit, 1});
+  peak.bytes += 9;
   result.unit_parameters.assign(9, 11);
   const std::string text = printed(scenario, {result, result});
   std::istringstream lines(text);

@@ -1,6 +1,8 @@
 // SimgridBackend: an actor per rank, and the engine's run.
 #include "backends/simgrid/backend.h"
 
+#include <malloc.h>
+
 #include <simgrid/Exception.hpp>
 #include <simgrid/plugins/load.h>
 #include <simgrid/s4u.hpp>
@@ -33,6 +35,8 @@ void SimgridBackend::run(int world, const Body& body) {
   numerics::fix_blocking();
   run_ = std::make_unique<Run>();
   Run& run = *run_;
+  // The actors' stacks lie in the heap, whose small blocks fill the gaps between them. Both are what glibc would come to itself.
+  mallopt(M_MMAP_THRESHOLD, 32 << 20), mallopt(M_TRIM_THRESHOLD, 64 << 20);
   run.platform = load_platform(settings_, world);
   if (has_jitter() && !settings_.folds_jitter) settings_.programs = nullptr;
   run.network = std::make_unique<Network>(run.world, run.platform, settings_);

@@ -4,11 +4,17 @@
 #include <simgrid/s4u/Actor.hpp>
 
 #include <algorithm>
+#include <utility>
 
 #include "cost/price.h"
 #include "numerics/host.h"
 
 namespace shardsim::simgrid_backend {
+namespace {
+
+double clock() { return simgrid::s4u::Engine::get_clock(); }
+
+}  // namespace
 
 void World::fail(std::exception_ptr error) {
   if (failed()) return;
@@ -24,9 +30,8 @@ SimDevice::SimDevice(World& world, int rank, const Gpu& gpu, const SimgridSettin
       queue_depth_(settings.launch_queue),
       pulse_(settings.pulse),
       jitter_(jitter),
-      semaphore_(simgrid::s4u::Semaphore::create(0)),
       memory_(*this, settings.memory, settings.recorded_ranks.has(rank)) {
-  ledger_ = host_ledger_ = Ledger(settings.recorded_ranks.has(rank));
+  ledger_ = host_ledger_ = Ledger(settings.recorded_ranks.has(rank), &world.compositions);
   recorder_ = Recorder(settings.recorded_ranks.has(rank));
   for (int lane = 0; lane < lane_count; ++lane) streams_[lane].belong_to(*this, Lane(lane));
 }
@@ -35,7 +40,7 @@ SimDevice::~SimDevice() {
   for (Storage& storage : storages_) numerics::release(storage.at);
 }
 
-double SimDevice::now() const { return std::max(host_, simgrid::s4u::Engine::get_clock()); }
+double SimDevice::now() const { return std::max(host_, clock()); }
 
 /// The host's date after it has spent `cost` on a call.
 double SimDevice::host_date(double cost) {
@@ -44,34 +49,48 @@ double SimDevice::host_date(double cost) {
 }
 
 void SimDevice::catch_up() {
-  if (host_ > simgrid::s4u::Engine::get_clock()) simgrid::s4u::this_actor::sleep_until(host_);
-  if (world_.failed()) throw Aborted();
+  block(host_, pending_, pending_);
 }
 
 void SimDevice::dequeued(std::size_t entries) {
   pending_ -= int(entries);
   if (pulse_) pulse_->fetch_add(1, std::memory_order_relaxed);
-  if (wakes_at_ < 0 || pending_ > wakes_at_) return;
-  wakes_at_ = -1;
-  wake();
+  fold_if_many(ledger_), fold_if_many(host_ledger_);
+  if (sleeper_ && may_go_on()) wake();
+}
+
+void SimDevice::wake() {
+  if (sleeper_) std::exchange(sleeper_, nullptr)->resume();
 }
 
 /// The engine's clock stands still while the host enqueues, so that more seems to be pending than is: ask at the host's own date.
 void SimDevice::wait_for_room() {
-  catch_up();
   const double begin = now();
-  if (pending_ >= queue_depth_) block_until(queue_depth_ / 2);
+  const int half = queue_depth_ / 2;
+  block(begin, begin > clock() ? queue_depth_ - 1 : half, half);
   recorder_.add({begin, now(), HostWait::Until::room});
 }
 
-void SimDevice::block_until(int pending) {
-  while (pending_ > pending && !world_.failed()) {
-    wakes_at_ = pending;
-    semaphore_->acquire();
+bool SimDevice::may_go_on() const {
+  if (world_.failed()) return true;
+  return clock() >= wakes_from_ && pending_ <= (clock() > wakes_from_ ? pending_later_ : pending_there_);
+}
+
+void SimDevice::block(double date, int pending, int later) {
+  wakes_from_ = std::max(date, clock()), pending_there_ = pending, pending_later_ = later;
+  const auto come = [this] {
+    wakes_from_ = clock();  // which may differ in the last digit
+    if (sleeper_ && may_go_on()) wake();
+  };
+  if (date > clock()) world_.later(date, come);
+  while (!may_go_on()) {
+    sleeper_ = simgrid::s4u::Actor::self();
+    simgrid::s4u::this_actor::suspend();
   }
-  wakes_at_ = -1;
   if (world_.failed()) throw Aborted();
 }
+
+void SimDevice::block_until(int pending) { block(clock(), pending, pending); }
 
 void SimDevice::begin_traffic(double date, double seconds, double bytes) {
   if (gpu_.contention == 0) return;
@@ -81,7 +100,7 @@ void SimDevice::begin_traffic(double date, double seconds, double bytes) {
 
 Storage* SimDevice::do_alloc(Lane lane, Band band, Dim count, Dtype type, std::int64_t bytes, Place place) {
   DeviceMemory::Block* const block = place == Place::host ? nullptr : memory_.allocate(lane, band, bytes);
-  if (free_storages_.empty()) free_storages_.push_back(&storages_.emplace_back());
+  if (free_storages_.empty()) free_storages_.push_back(&storages_.emplace_front());
   host_date(0);  // may throw
   Storage* storage = free_storages_.back();
   free_storages_.pop_back();
@@ -109,10 +128,12 @@ void SimDevice::push_storage(Lane lane, Stream::Entry::Kind kind, Storage* stora
 void SimDevice::hold(const Storage& storage, double date) { book(storage, storage.bytes, date); }
 
 void SimDevice::book(const Storage& storage, std::int64_t bytes, double date) {
-  constexpr std::size_t most = 32;  // a window that every rank may have
-  Ledger& ledger = ledger_of(storage.place);
-  ledger.hold({date, bytes, storage.band, storage.cause, storage.unit});
-  if (ledger.waiting() % most != 0) return;
+  ledger_of(storage.place).hold({date, bytes, storage.band, storage.cause, storage.unit});
+}
+
+void SimDevice::fold_if_many(Ledger& ledger) {
+  constexpr std::size_t many = 32;  // every rank has such a window
+  if (ledger.waiting() < many) return;
   double before = now();
   for (const Stream& stream : streams_) before = std::min(before, stream.earliest(now()));
   ledger.fold(before);

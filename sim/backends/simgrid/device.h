@@ -1,9 +1,9 @@
 // SimDevice: a simulated GPU: three streams, prices, and a host that runs ahead of them by at most the launch queue's depth.
 #pragma once
-#include <simgrid/s4u/Semaphore.hpp>
+#include <simgrid/s4u/Actor.hpp>
 
 #include <array>
-#include <deque>
+#include <forward_list>
 #include <vector>
 
 #include "backends/simgrid/backend.h"
@@ -47,7 +47,8 @@ class SimDevice final : public Device {
   void play(const Tape::Line&);
   void add_crossed(const Crossing& more) { crossed_ += more; }
   void enqueue_collective(Lane, Communicator&);
-  void wake() { semaphore_->release(); }
+  /// The host, if it sleeps.
+  void wake();
   /// The engine's clock comes up to the host's, which may be ahead: what is over by then is over.
   void catch_up();
   /// All that is enqueued is over. The program's own synchronize does more: the hazard checker hears of it.
@@ -73,8 +74,12 @@ class SimDevice final : public Device {
 
   double host_date(double cost);
   void book(const Storage&, std::int64_t bytes, double date);
+  void fold_if_many(Ledger&);
   void push_storage(Lane, Stream::Entry::Kind, Storage*);
+  /// The host sleeps until the date, and goes on there if so few entries are pending, or else as soon as `later` are.
+  void block(double date, int pending, int later);
   void block_until(int pending);
+  bool may_go_on() const;
   void wait_for_room();
   void throttle() {
     if (pending_ >= queue_depth_) wait_for_room();
@@ -90,11 +95,12 @@ class SimDevice final : public Device {
   double slowness_ = 1;  // of this step's ops
   Pace pace_;
   std::array<Stream, lane_count> streams_;
-  simgrid::s4u::SemaphorePtr semaphore_;
-  int pending_ = 0;    // entries enqueued and not finished
-  int wakes_at_ = -1;  // the host sleeps until so few are pending
-  double host_ = 0;    // the host's own clock: launches take its time
-  std::deque<Storage> storages_;
+  int pending_ = 0;                           // entries enqueued and not finished
+  double host_ = 0;                           // the host's own clock: launches take its time
+  simgrid::s4u::Actor* sleeper_ = nullptr;    // null: the host is awake
+  double wakes_from_ = 0;                     // it sleeps until this date at least,
+  int pending_there_ = 0, pending_later_ = 0;  // until so few are pending
+  std::forward_list<Storage> storages_;
   std::vector<Storage*> free_storages_;
   DeviceMemory memory_;
 };

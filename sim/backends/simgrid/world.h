@@ -9,6 +9,7 @@
 #include <utility>
 #include <vector>
 
+#include "core/composition.h"
 #include "core/issue_order.h"
 
 namespace shardsim::simgrid_backend {
@@ -45,6 +46,7 @@ class World {
 
   std::vector<SimDevice*> devices;
   IssueOrder order;
+  Compositions compositions;
 
  private:
   void run(double date) {
