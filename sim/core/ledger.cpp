@@ -43,7 +43,7 @@ void Ledger::fold(double before) {
   if (!std::is_sorted(window_.begin(), window_.end(), earlier)) std::stable_sort(window_.begin(), window_.end(), earlier);
   const auto end = std::find_if(window_.begin(), window_.end(), [&](const LedgerEntry& entry) { return entry.seconds >= before; });
   const std::size_t count = std::size_t(end - window_.begin());
-  left_ = window_.size() - count;
+  if (count == 0) return;
   // Find the two worst instants first and keep a composition once for each, not at every new maximum.
   std::int64_t held = held_, state = model_state_;
   std::size_t worst = count, worst_state = count;
@@ -61,11 +61,12 @@ void Ledger::fold(double before) {
     if (i == worst) peak_ = {top, entry.seconds, of(parts)};
     if (i != worst_state) continue;
     std::vector<Part> states;
-    std::copy_if(parts.begin(), parts.end(), std::back_inserter(states), [](const Part& part) { return is_model_state(part.band); });
+    std::copy_if(parts.begin(), parts.end(), std::back_inserter(states),
+                 [](const Part& part) { return is_model_state(part.band); });
     model_state_peak_ = {top_state, entry.seconds, of(std::move(states))};
   }
   held_ = held, model_state_ = state;
-  if (count > 0) parts_ = of(std::move(parts));
+  parts_ = of(std::move(parts));
   if (keeps_entries_) entries_.insert(entries_.end(), window_.begin(), end);
   window_.erase(window_.begin(), end);
 }

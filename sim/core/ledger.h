@@ -57,8 +57,6 @@ class Ledger {
   /// they are sorted by time here; entries of one instant keep the order in which they came. What is not before the date waits:
   /// more may come that is as early.
   void fold(double before = std::numeric_limits<double>::infinity());
-  /// How many came since then.
-  std::size_t waiting() const { return window_.size() - left_; }
 
   // All of these speak of what has been folded.
   std::int64_t held() const { return held_; }
@@ -74,8 +72,7 @@ class Ledger {
  private:
   Composition of(std::vector<Part>) const;
   std::vector<LedgerEntry> window_, entries_;
-  std::size_t left_ = 0;  // of the window, by the last fold
-  Composition parts_;     // by band, unit and cause
+  Composition parts_;  // by band, unit and cause
   Compositions* shared_;
   std::int64_t held_ = 0, model_state_ = 0;
   Peak peak_, model_state_peak_;

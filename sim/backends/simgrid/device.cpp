@@ -22,6 +22,15 @@ void World::fail(std::exception_ptr error) {
   for (SimDevice* device : devices) device->wake();
 }
 
+void World::run(double date) {
+  const auto taken = due_.extract(date);
+  const std::vector<Due>& due = taken.mapped();
+  for (std::size_t i = 0; i < due.size(); ++i) {
+    fetch_ahead(i, due.size(), [&due](std::size_t j) { return due[j].stream; });
+    guarded(due[i].task);
+  }
+}
+
 SimDevice::SimDevice(World& world, int rank, const Gpu& gpu, const SimgridSettings& settings, Jitter jitter)
     : Device(rank, settings.checks_hazards),
       world_(world),
@@ -48,14 +57,13 @@ double SimDevice::host_date(double cost) {
   return host_ = now() + cost;
 }
 
-void SimDevice::catch_up() {
-  block(host_, pending_, pending_);
-}
+void SimDevice::catch_up() { block(host_, pending_, pending_); }
 
 void SimDevice::dequeued(std::size_t entries) {
   pending_ -= int(entries);
   if (pulse_) pulse_->fetch_add(1, std::memory_order_relaxed);
-  fold_if_many(ledger_), fold_if_many(host_ledger_);
+  constexpr int many = 32;  // every rank has such a window
+  if (booked_ >= many) fold_ledgers();
   if (sleeper_ && may_go_on()) wake();
 }
 
@@ -129,14 +137,14 @@ void SimDevice::hold(const Storage& storage, double date) { book(storage, storag
 
 void SimDevice::book(const Storage& storage, std::int64_t bytes, double date) {
   ledger_of(storage.place).hold({date, bytes, storage.band, storage.cause, storage.unit});
+  ++booked_;
 }
 
-void SimDevice::fold_if_many(Ledger& ledger) {
-  constexpr std::size_t many = 32;  // every rank has such a window
-  if (ledger.waiting() < many) return;
+void SimDevice::fold_ledgers() {
+  booked_ = 0;
   double before = now();
   for (const Stream& stream : streams_) before = std::min(before, stream.earliest(now()));
-  ledger.fold(before);
+  ledger_.fold(before), host_ledger_.fold(before);
 }
 
 void SimDevice::do_free(Lane lane, Storage* storage) {

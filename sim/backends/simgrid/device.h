@@ -74,7 +74,7 @@ class SimDevice final : public Device {
 
   double host_date(double cost);
   void book(const Storage&, std::int64_t bytes, double date);
-  void fold_if_many(Ledger&);
+  void fold_ledgers();
   void push_storage(Lane, Stream::Entry::Kind, Storage*);
   /// The host sleeps until the date, and goes on there if so few entries are pending, or else as soon as `later` are.
   void block(double date, int pending, int later);
@@ -95,10 +95,11 @@ class SimDevice final : public Device {
   double slowness_ = 1;  // of this step's ops
   Pace pace_;
   std::array<Stream, lane_count> streams_;
-  int pending_ = 0;                           // entries enqueued and not finished
-  double host_ = 0;                           // the host's own clock: launches take its time
-  simgrid::s4u::Actor* sleeper_ = nullptr;    // null: the host is awake
-  double wakes_from_ = 0;                     // it sleeps until this date at least,
+  int pending_ = 0;                            // entries enqueued and not finished
+  int booked_ = 0;                             // in the ledgers, since they were folded
+  double host_ = 0;                            // the host's own clock: launches take its time
+  simgrid::s4u::Actor* sleeper_ = nullptr;     // null: the host is awake
+  double wakes_from_ = 0;                      // it sleeps until this date at least,
   int pending_there_ = 0, pending_later_ = 0;  // until so few are pending
   std::forward_list<Storage> storages_;
   std::vector<Storage*> free_storages_;

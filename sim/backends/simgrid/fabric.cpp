@@ -246,7 +246,10 @@ Pending Communicator::take_head() {
 void Communicator::end(double date) {
   Pending pending = take_head();
   if (!pending.members.empty()) numerics::move_in_ring_order(pending.members);
-  for (int seat = 0; seat < ring_.present(); ++seat) leave(pending, seat, date);
+  for (int seat = 0; seat < ring_.present(); ++seat) {
+    fetch_ahead(std::size_t(seat), pending.streams.size(), [&pending](std::size_t other) { return pending.streams[other]; });
+    leave(pending, seat, date);
+  }
   start_if_ready();
 }
 

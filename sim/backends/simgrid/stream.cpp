@@ -59,7 +59,8 @@ void Stream::pump() {
     } else if (head.kind == Entry::collective) {
       idle_ = false;
       clock_ = std::max(clock_, head.from);
-      device_->world().at(clock_, [this] { queue_.front().communicator->arrive(*this, clock_); });
+      device_->world().at(
+          clock_, [this] { queue_.front().communicator->arrive(*this, clock_); }, this);
     } else {
       start_batch();
     }
@@ -96,13 +97,16 @@ void Stream::start_batch() {
 
 void Stream::arm(std::size_t entries, double date) {
   slowed_ = false;
-  device_->world().at(date, [this, entries] {
-    if (slowed_)
-      if (const double later = follow(entries, [](const Entry&, double, double) {}); later > now()) return arm(entries, later);
-    idle_ = true;
-    end_batch(entries);
-    pump();
-  });
+  device_->world().at(
+      date,
+      [this, entries] {
+        if (slowed_)
+          if (const double later = follow(entries, [](const Entry&, double, double) {}); later > now()) return arm(entries, later);
+        idle_ = true;
+        end_batch(entries);
+        pump();
+      },
+      this);
 }
 
 void Stream::end_batch(std::size_t entries) {

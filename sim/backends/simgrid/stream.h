@@ -67,6 +67,14 @@ class Stream {
   /// A collective has begun to take its share: a batch that runs will end later.
   void slowed() { slowed_ = true; }
 
+  /// Has the processor read what an event here begins with, first the stream itself and then its head.
+  void fetch() const {
+    for (int line = 0; line < 3; ++line) __builtin_prefetch(reinterpret_cast<const char*>(this) + 64 * line);
+  }
+  void fetch_head() const {
+    if (!queue_.empty()) __builtin_prefetch(&queue_.front());
+  }
+
  private:
   void pump();
   void start_batch();
@@ -83,14 +91,25 @@ class Stream {
   };
   SimDevice* device_ = nullptr;
   Lane lane_ = Lane::compute;
-  Fifo<Entry> queue_;
-  Fifo<Op> ops_;                 // of `run` entries, with numerics
-  Fifo<Action> actions_;         // of `action` entries
-  std::vector<Waiter> waiters_;  // streams that wait for this one
-  std::uint64_t enqueued_ = 0, finished_ = 0;
-  double clock_ = 0;  // when the last finished entry ended
   bool idle_ = true;
   bool slowed_ = false;  // since the timer was set
+  double clock_ = 0;     // when the last finished entry ended
+  std::uint64_t enqueued_ = 0, finished_ = 0;
+  Fifo<Entry> queue_;
+  std::vector<Waiter> waiters_;  // streams that wait for this one
+  Fifo<Op> ops_;                 // of `run` entries, with numerics
+  Fifo<Action> actions_;         // of `action` entries
 };
+
+/// Before the i-th of n streams gets its event: the next ones are fetched meanwhile. With thousands of ranks none of them is in the
+/// cache, and each would be waited for. `at`: the stream of a number, or null.
+template <class At>
+void fetch_ahead(std::size_t i, std::size_t n, const At& at) {
+  constexpr std::size_t far = 8, near = 4;
+  if (i + far < n)
+    if (const Stream* stream = at(i + far)) stream->fetch();
+  if (i + near < n)
+    if (const Stream* stream = at(i + near)) stream->fetch_head();
+}
 
 }  // namespace shardsim::simgrid_backend

@@ -15,6 +15,7 @@
 namespace shardsim::simgrid_backend {
 
 class SimDevice;
+class Stream;
 
 /// Thrown in a rank's actor when another one has failed: unwinds its body, is reported by nobody.
 struct Aborted {};
@@ -29,18 +30,19 @@ class World {
   std::exception_ptr error() const { return error_; }
 
   /// Calls f at the date, outside all actors, unless something has failed by then. A date that has come is now.
+  /// `whose`: the stream that it is about, if there is one.
   template <class F>
-  void at(double date, F f) {
+  void at(double date, F f, const Stream* whose = nullptr) {
     if (date <= simgrid::s4u::Engine::get_clock()) {
       guarded(f);
       return;
     }
-    later(date, std::move(f));
+    later(date, std::move(f), whose);
   }
   /// The same, but never before the caller has returned. Ranks that do the same are due at the same dates: one timer for all.
-  void later(double date, Task task) {
-    std::vector<Task>& due = due_[date];
-    due.push_back(std::move(task));
+  void later(double date, Task task, const Stream* whose = nullptr) {
+    std::vector<Due>& due = due_[date];
+    due.push_back({std::move(task), whose});
     if (due.size() == 1) simgrid::kernel::timer::Timer::set(date, [this, date] { run(date); });
   }
 
@@ -49,10 +51,11 @@ class World {
   Compositions compositions;
 
  private:
-  void run(double date) {
-    const auto due = due_.extract(date);
-    for (const Task& task : due.mapped()) guarded(task);
-  }
+  struct Due {
+    Task task;
+    const Stream* stream;
+  };
+  void run(double date);
   template <class F>
   void guarded(const F& f) {
     if (failed()) return;
@@ -63,7 +66,7 @@ class World {
     }
   }
   std::exception_ptr error_;
-  std::unordered_map<double, std::vector<Task>> due_;
+  std::unordered_map<double, std::vector<Due>> due_;
 };
 
 }  // namespace shardsim::simgrid_backend
