@@ -61,3 +61,15 @@ TEST_CASE("a peak survives later folds, and windows without entries change nothi
   CHECK(ledger.parts().empty());
   CHECK(ledger.entries().empty());  // kept for recorded ranks only
 }
+
+TEST_CASE("ledgers of ranks that hold the same share one list of it") {
+  Compositions shared;
+  Ledger one(false, &shared), same(false, &shared), more(false, &shared);
+  for (Ledger* ledger : {&one, &same, &more}) ledger->hold({0, 100, Band::param, Verb::bind, 0});
+  more.hold({0, 10, Band::grad, Verb::bind, 0});
+  for (Ledger* ledger : {&one, &more, &same}) ledger->fold();
+  CHECK(one.parts().begin() == same.parts().begin());
+  CHECK(one.peak().parts.begin() == same.model_state_peak().parts.begin());
+  CHECK(more.parts().size() == 2);
+  CHECK(more.parts() != one.parts());
+}

@@ -81,7 +81,8 @@ void SimDevice::wait_for_room() {
 
 bool SimDevice::may_go_on() const {
   if (world_.failed()) return true;
-  return clock() >= wakes_from_ && pending_ <= (clock() > wakes_from_ ? pending_later_ : pending_there_);
+  const double date = clock();
+  return date >= wakes_from_ && pending_ <= (date > wakes_from_ ? pending_later_ : pending_there_);
 }
 
 void SimDevice::block(double date, int pending, int later) {
@@ -93,7 +94,12 @@ void SimDevice::block(double date, int pending, int later) {
   if (date > clock()) world_.later(date, come);
   while (!may_go_on()) {
     sleeper_ = simgrid::s4u::Actor::self();
-    simgrid::s4u::this_actor::suspend();
+    try {
+      simgrid::s4u::this_actor::suspend();
+    } catch (...) {  // SimGrid ends the actor
+      sleeper_ = nullptr;
+      throw;
+    }
   }
   if (world_.failed()) throw Aborted();
 }
