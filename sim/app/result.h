@@ -26,7 +26,7 @@ struct RankResult {
   Peak peak, model_state_peak;
   AllocatorBooks allocator;
   Composition resident;  ///< held between steps, by band, unit and cause
-  Peak host_peak;              ///< of the host's memory, as is the next
+  Peak host_peak;        ///< of the host's memory, as is the next
   Composition host_resident;
   Crossing crossed;                                   ///< between the host and the GPU over the whole run
   std::int64_t traffic_bytes = 0, control_bytes = 0;  ///< sent over the whole run
