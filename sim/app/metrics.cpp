@@ -166,7 +166,7 @@ formats::Figures measure(const Scenario& scenario, const SchemeResult& result) {
       f.first_step_seconds = std::max(f.first_step_seconds, rank.step_end.front() - rank.step_begin.front());
       f.last_step_seconds = std::max(f.last_step_seconds, rank.step_end.back() - rank.step_begin.back());
     }
-    if (scenario.recorded_ranks.has(r)) {
+    if (rank.is_recorded()) {
       const RankTimes times = times_of(rank, result.steps);
       f.compute_seconds.add(r, times.compute);
       f.exposed_comm_seconds.add(r, times.exposed);

@@ -35,6 +35,9 @@ struct RankResult {
   std::vector<double> host_step_begin;                ///< when the host began to enqueue each step
   std::vector<LedgerEntry> entries;                   ///< recorded ranks only; seconds as above (bind is before 0)
   std::vector<AllocatorEvent> allocator_history;      ///< recorded ranks only, with an emulated allocator; seconds as above
+
+  /// Whether it is in traces and CSVs, and its times in the figures.
+  bool is_recorded() const { return !spans.empty() || !entries.empty(); }
 };
 
 struct LinkLoad {

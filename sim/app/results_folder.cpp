@@ -86,7 +86,7 @@ void write_scheme(const fs::path& folder, const Scenario& scenario, const Scheme
   if (!result.theta.empty()) formats::write_npy(folder / "theta_final.npy", {std::int64_t(result.theta.size())}, result.theta);
   std::vector<formats::RankTrace> recorded;
   for (const RankResult& rank : result.ranks)
-    if (scenario.recorded_ranks.has(rank.rank))
+    if (rank.is_recorded())
       recorded.push_back(
           {rank.rank, rank.spans, rank.entries, rank.step_begin, rank.step_end, rank.waits, rank.host_step_begin, rank.stands_for});
   write_file(folder / "memory.csv", [&](std::ostream& out) {

@@ -120,7 +120,7 @@ void train(Ranks& ranks, Device& device, Fabric& fabric) {
 }
 
 /// Seconds as the device counts them.
-RankResult books_of(const Device& device, Ranks::Own& own, bool recorded, bool numerics) {
+RankResult books_of(const Device& device, Ranks::Own& own, bool numerics) {
   RankResult result;
   for (int step = 0; step < own.steps; ++step) {
     const StepReport& report = own.reports[step];
@@ -142,7 +142,6 @@ RankResult books_of(const Device& device, Ranks::Own& own, bool recorded, bool n
   result.allocator.allocated_now = own.allocated;
   result.traffic_bytes = device.recorder().traffic_bytes();
   result.control_bytes = device.recorder().control_bytes();
-  if (!recorded) return result;
   result.spans = device.recorder().spans();
   result.waits = device.recorder().waits();
   result.entries = device.ledger().entries();
@@ -221,7 +220,7 @@ SchemeResult run_on(Backend& backend, const Work& work, const Cast& cast) {
   Classes classes;
   for (int rank = first; rank < last; ++rank) classes[cast.representative ? cast.representative(rank) : rank].push_back(rank);
   for (const auto& [rank, members] : classes) {
-    result.ranks.push_back(books_of(backend.device(rank), ranks.own[rank], scenario.recorded_ranks.has(rank), numerics));
+    result.ranks.push_back(books_of(backend.device(rank), ranks.own[rank], numerics));
     result.ranks.back().rank = rank, result.ranks.back().ranks = int(members.size());
     if (cast.representative) result.ranks.back().stands_for = in_ranges(members);
     result.ranks.back().allocator_history = backend.allocator_history(rank);

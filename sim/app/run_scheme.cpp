@@ -29,6 +29,14 @@ std::string folding_words(const FoldingPlan& plan, const SimgridBackend& backend
   for (std::size_t i = 0; i < std::min(most, result.ranks.size()); ++i)
     text += (i > 0 ? "; rank " : " rank ") + std::to_string(result.ranks[i].rank) + " for " + result.ranks[i].stands_for;
   if (result.ranks.size() > most) text += "; and so on (summary.json: rank_classes)";
+  std::string recorded;
+  std::size_t unrecorded = 0;
+  for (const RankResult& rank : result.ranks) {
+    if (rank.is_recorded()) recorded += (recorded.empty() ? "" : ", ") + std::to_string(rank.rank);
+    else ++unrecorded;
+  }
+  if (unrecorded > 0 && !recorded.empty())
+    text += "; in traces, CSVs and compute times: only rank " + recorded + " (record: ranks)";
   return text + (backend.has_jitter() ? "; in every step a class has the jitter of its slowest node." : ".");
 }
 

@@ -133,6 +133,27 @@ TEST_CASE("of folded ranks only those can be recorded that are simulated") {
   CHECK_FALSE(train(s, "dp").ranks[0].spans.empty());
 }
 
+TEST_CASE("of folded ranks the first so many that are simulated are recorded, and the printout says which are not") {
+  const PlatformFile nodes(with_fault(machine(4, 4), Fault::slow_rank));  // rank 9
+  Scenario s = cost_only(16);
+  s.platform = nodes.path(), s.folds = Folds::folded, s.recorded_ranks = 8;
+  const auto recorded = [](const SchemeResult& result) {
+    std::vector<int> ranks;
+    for (const RankResult& rank : result.ranks)
+      if (rank.is_recorded()) ranks.push_back(rank.rank);
+    return ranks;
+  };
+  const SchemeResult both = train(s, "dp");
+  CHECK(recorded(both) == std::vector<int>{0, 9});
+  CHECK(both.folding == "16 ranks are simulated as 2: rank 0 for 0-8, 10-15; rank 9 for 9.");
+  s.recorded_ranks = 1;
+  const SchemeResult first = train(s, "dp");
+  CHECK(recorded(first) == std::vector<int>{0});
+  CHECK(first.folding ==
+        "16 ranks are simulated as 2: rank 0 for 0-8, 10-15; rank 9 for 9; in traces, CSVs and compute times: only rank 0 (record: "
+        "ranks).");
+}
+
 TEST_CASE("what cannot be folded is refused, or said where it is left to the program") {
   const PlatformFile node(platform_xml(machine(1, 8), ""));
   Scenario s = cost_only(8);

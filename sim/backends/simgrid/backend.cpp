@@ -40,7 +40,7 @@ void SimgridBackend::run(int world, const Body& body) {
   run.platform = load_platform(settings_, world);
   if (has_jitter() && !settings_.folds_jitter) settings_.programs = nullptr;
   run.network = std::make_unique<Network>(run.world, run.platform, settings_);
-  check_recorded_ranks(world);
+  choose_recorded_ranks(world);
   sg::Engine::on_deadlock_cb([&run] { run.deadlocked = true; });
   run.devices.resize(std::size_t(world));
   std::map<int, Jitter> jitters;  // of those that are simulated
@@ -76,8 +76,17 @@ void SimgridBackend::run(int world, const Body& body) {
   if (run.deadlocked) throw std::logic_error("the simulation stopped before all ranks had finished");
 }
 
-/// Of folded ranks only those are recorded that are simulated.
-void SimgridBackend::check_recorded_ranks(int world) const {
+/// Of folded ranks only those are recorded that are simulated: the first n of them for the first n ranks.
+void SimgridBackend::choose_recorded_ranks(int world) {
+  if (!folds()) return;
+  int wanted = 0;
+  while (wanted < world && settings_.recorded_ranks.has(wanted)) ++wanted;
+  if (settings_.recorded_ranks == RankSet(wanted)) {
+    settings_.recorded_ranks = 0;
+    for (int rank = 0; rank < world && wanted > 0; ++rank)
+      if (representative(rank) == rank) settings_.recorded_ranks.add(rank, rank), --wanted;
+    return;
+  }
   int first = -1;  // that is to be recorded
   for (int rank = world - 1; rank >= 0; --rank) {
     if (!settings_.recorded_ranks.has(rank)) continue;

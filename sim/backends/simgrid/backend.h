@@ -73,7 +73,7 @@ class SimgridBackend final : public Backend {
 
  private:
   struct Run;
-  void check_recorded_ranks(int world) const;
+  void choose_recorded_ranks(int world);
   SimgridSettings settings_;
   std::unique_ptr<Run> run_;
 };
