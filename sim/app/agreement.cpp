@@ -206,11 +206,8 @@ void check_that_they_compare(const fs::path& predicted, const Json& p, const fs:
 
 Json agreement(const fs::path& predicted, const fs::path& measured) {
   const Json of_predicted = read_summary(predicted), of_measured = read_summary(measured);
-  Json result = {{"predicted", predicted.string()},
-                 {"measured", measured.string()},
-                 {"changed", Json::array()},
-                 {"schemes", Json::array()},
-                 {"missing", Json::array()}};
+  Json result = {{"predicted", predicted.string()}, {"measured", measured.string()}, {"changed", Json::array()},
+                 {"schemes", Json::array()},        {"missing", Json::array()},      {"unpredicted", Json::array()}};
   for (Json& each : changed_in_scenario({predicted, measured}))
     if (each["key"] != "backend") result["changed"].push_back(std::move(each));  // that is what is compared
   for (const Json& p : of_predicted["results"]) {
@@ -227,6 +224,11 @@ Json agreement(const fs::path& predicted, const fs::path& measured) {
     entry.update(
         scheme_rows(read_side(predicted, p, rank), read_side(measured, *found, rank), predicted / scheme, measured / scheme));
     result["schemes"].push_back(std::move(entry));
+  }
+  for (const Json& m : of_measured["results"]) {
+    const Json& all = of_predicted["results"];
+    if (std::none_of(all.begin(), all.end(), [&](const Json& each) { return each["scheme"] == m["scheme"]; }))
+      result["unpredicted"].push_back(m["scheme"]);
   }
   if (result["schemes"].empty())
     throw ScenarioError(measured.string() + ": has no scheme in common with " + predicted.string() +

@@ -66,6 +66,9 @@ std::string agreement_text(const Json& agreement) {
 
 std::string verdict_text(const Json& agreement) {
   std::string text;
+  const char* comma = "The scenarios differ in ";
+  for (const Json& each : agreement["changed"]) text += comma + each["key"].get<std::string>(), comma = ", ";
+  if (!text.empty()) text += ".\n";
   for (const Json& scheme : agreement["schemes"]) {
     const auto compared = std::count_if(scheme["rows"].begin(), scheme["rows"].end(), [](const Json& row) {
       return row["predicted"].is_number() && (row["measured"].is_number() || row["unit"] == "share");
@@ -74,13 +77,14 @@ std::string verdict_text(const Json& agreement) {
     std::string line = scheme["scheme"].get<std::string>() + ": " + std::to_string(compared) + " figures compared, " +
                        backends[0].get<std::string>() + " with " + backends[1].get<std::string>() +
                        (backends[1] == "simgrid" ? ", so nothing was measured" : "") + "; step " +
-                       (error.is_number() ? share_text(error.get<double>()) : "unknown") + "; bytes and collectives " +
+                       (error.is_number() ? share_text(error.get<double>()) : "unknown") + "; sent bytes and collectives " +
                        (scheme["contradictions"].empty() ? "as predicted" : "differ");
     const char* separator = ". Not compared: ";
     for (const Json& each : scheme["uncompared"]) line += separator + each.get<std::string>(), separator = ", ";
     text += line + ".\n";
   }
   for (const Json& name : agreement["missing"]) text += name.get<std::string>() + ": predicted, but not measured.\n";
+  for (const Json& name : agreement["unpredicted"]) text += name.get<std::string>() + ": measured, but not predicted.\n";
   return text;
 }
 

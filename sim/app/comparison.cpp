@@ -214,9 +214,11 @@ Json figure_rows(const std::vector<const Run*>& runs, const std::vector<std::siz
 
 Json changed_in_scenario(const std::vector<fs::path>& folders) {
   std::vector<std::map<std::string, std::string>> scenarios, contents;  // by key; of keys that name a file what is in it
+  bool know_contents = true;                                            // runs of earlier versions do not
   for (const fs::path& folder : folders) {
     const Json summary = read_summary(folder);
     scenarios.push_back(keys_of(folder, summary));
+    know_contents = know_contents && summary.contains("files");
     contents.push_back(summary.value("files", std::map<std::string, std::string>()));
   }
   Json changed = changed_keys(scenarios);
@@ -225,7 +227,7 @@ Json changed_in_scenario(const std::vector<fs::path>& folders) {
   };
   Json in_files = changed_keys(contents);
   for (const Json& each : in_files)
-    if (!names_another(each["key"]))
+    if (know_contents && !names_another(each["key"]))
       changed.push_back({{"key", each["key"].get<std::string>() + ", what is in the file"}, {"values", each["values"]}});
   return changed;
 }

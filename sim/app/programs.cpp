@@ -49,8 +49,8 @@ FoldingPlan plan_folding(const Scenario& scenario, const TrainingSet& set, const
       programs->of_rank.push_back(program.digest);
       programs->groups.push_back(std::move(program.groups));
     }
-  } catch (const IllegalStep&) {
-    return {};  // the run tells it, with its step and its rank
+  } catch (...) {  // whatever came out of a scheme
+    return {};     // the run tells it, with its step and its rank
   }
   if (first->mesh) add_even(scenario, choice.label, *first, *last, *programs);
   return {programs, {}};

@@ -68,14 +68,14 @@ std::vector<std::string> names_of(const Model& model, const std::vector<Unit>& u
 }
 
 /// What a rank plays.
-struct Part {
+struct Play {
   std::unique_ptr<Model> own_model;  ///< null: the score's
   Model& model;
   std::unique_ptr<Scheme> scheme;
   const Scheme* told;  ///< whose facts this rank tells; null where others do
 };
 
-Part part_of(const Ranks& ranks, Device& device) {
+Play play_of(const Ranks& ranks, Device& device) {
   if (ranks.score)
     return {nullptr, ranks.score->model(), ranks.score->part(), device.rank() == 0 ? &ranks.score->scheme() : nullptr};
   std::unique_ptr<Model> model = ranks.work.set.model(device, device.rank());
@@ -88,18 +88,18 @@ Part part_of(const Ranks& ranks, Device& device) {
 void train(Ranks& ranks, Device& device, Fabric& fabric) {
   const Scenario& scenario = ranks.work.scenario;
   Ranks::Own& own = ranks.own[device.rank()];
-  const Part part = part_of(ranks, device);
-  Scheme& scheme = *part.scheme;
-  Rank rank{device,        fabric,        part.model, scenario.knobs, ranks.work.set.theta0(), ranks.work.choice.label,
+  const Play play = play_of(ranks, device);
+  Scheme& scheme = *play.scheme;
+  Rank rank{device,        fabric,        play.model, scenario.knobs, ranks.work.set.theta0(), ranks.work.choice.label,
             device.rank(), scenario.world};
   scheme.bind(rank);
   device.synchronize();
   own.reports.resize(scenario.steps);
   for (auto* dates : {&own.begin, &own.end, &own.host_begin}) dates->resize(scenario.steps);
-  if (part.told) {
+  if (play.told) {
     own.units = scheme.units(), own.shard = scheme.shard(), own.has_closed_forms = scheme.has_closed_forms();
     own.shards = scheme.mesh().shards.size;
-    if (dynamic_cast<const BandScheme*>(part.told)) own.unit_names = names_of(part.model, own.units);
+    if (dynamic_cast<const BandScheme*>(play.told)) own.unit_names = names_of(play.model, own.units);
   }
   for (int step = 0; step < scenario.steps && ranks.stop.begins(step); ++step) {
     if (interrupted() && scenario.nodes.count > 1) throw cuda::Interrupted();  // the other nodes may be steps ahead
@@ -151,7 +151,8 @@ RankResult books_of(const Device& device, Ranks::Own& own, bool numerics) {
 /// `classes`: the ranks that were simulated, and for whom.
 using Classes = std::map<int, std::vector<int>>;
 
-/// "0-5, 7".
+}  // namespace
+
 std::string in_ranges(const std::vector<int>& ranks) {
   std::string text;
   for (std::size_t i = 0, j = 0; i < ranks.size(); i = j) {
@@ -160,8 +161,6 @@ std::string in_ranges(const std::vector<int>& ranks) {
   }
   return text;
 }
-
-}  // namespace
 
 SchemeResult run_on(Backend& backend, const Work& work, const Cast& cast) {
   const Scenario& scenario = work.scenario;

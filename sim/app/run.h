@@ -41,6 +41,8 @@ struct Cast {
 
 /// Runs one scheme on a backend, in this process.
 SchemeResult run_on(Backend&, const Work&, const Cast& = {});
+/// "0-5, 7".
+std::string in_ranges(const std::vector<int>& ranks);
 
 /// True once Ctrl-C was pressed; run_scheme then ends after the step at hand and says so in its result. Pressed again, it ends the
 /// program.

@@ -19,25 +19,35 @@
 namespace shardsim {
 namespace {
 
+/// "In traces, CSVs and compute times: only ranks 0-7 (record: ranks)."; empty where all are, or those that are show what all do.
+std::string recorded_words(const SimgridBackend& backend, const SchemeResult& result, bool are_alike) {
+  std::vector<int> recorded;
+  for (const RankResult& rank : result.ranks)
+    if (rank.is_recorded()) recorded.push_back(rank.rank);
+  if (recorded.empty() || recorded.size() == result.ranks.size()) return {};
+  for (const RankResult& rank : result.ranks) are_alike = are_alike && backend.gpu(rank.rank) == backend.gpu(recorded.front());
+  if (are_alike) return {};
+  return "In traces, CSVs and compute times: only " + std::string(recorded.size() > 1 ? "ranks " : "rank ") + in_ranges(recorded) +
+         " (record: ranks).";
+}
+
 /// "512 ranks are simulated as 2: rank 0 for 0-3, 5-511; rank 4 for 4."
 std::string folding_words(const FoldingPlan& plan, const SimgridBackend& backend, const SchemeResult& result) {
-  if (!plan.programs) return plan.why_not.empty() ? "" : "ranks are not folded: " + plan.why_not + ".";
+  const std::string recorded = recorded_words(backend, result, !backend.folds() && !backend.has_jitter());
+  const auto with_recorded = [&recorded](std::string text) {
+    if (!text.empty() && !recorded.empty()) text += " ";
+    return text + recorded;
+  };
+  if (!plan.programs) return with_recorded(plan.why_not.empty() ? "" : "ranks are not folded: " + plan.why_not + ".");
   if (!backend.folds())
-    return "ranks are not folded: with jitter nodes differ in every step; ranks: folded gives each class its slowest node's.";
+    return with_recorded(
+        "ranks are not folded: with jitter nodes differ in every step; ranks: folded gives each class its slowest node's.");
   constexpr std::size_t most = 4;
   std::string text = std::to_string(result.world) + " ranks are simulated as " + std::to_string(result.ranks.size()) + ":";
   for (std::size_t i = 0; i < std::min(most, result.ranks.size()); ++i)
     text += (i > 0 ? "; rank " : " rank ") + std::to_string(result.ranks[i].rank) + " for " + result.ranks[i].stands_for;
   if (result.ranks.size() > most) text += "; and so on (summary.json: rank_classes)";
-  std::string recorded;
-  std::size_t unrecorded = 0;
-  for (const RankResult& rank : result.ranks) {
-    if (rank.is_recorded()) recorded += (recorded.empty() ? "" : ", ") + std::to_string(rank.rank);
-    else ++unrecorded;
-  }
-  if (unrecorded > 0 && !recorded.empty())
-    text += "; in traces, CSVs and compute times: only rank " + recorded + " (record: ranks)";
-  return text + (backend.has_jitter() ? "; in every step a class has the jitter of its slowest node." : ".");
+  return with_recorded(text + (backend.has_jitter() ? "; in every step a class has the jitter of its slowest node." : "."));
 }
 
 void fill(BackendSettings& settings, const Scenario& scenario, std::atomic<std::uint64_t>* pulse) {

@@ -154,10 +154,17 @@ TEST_CASE("the verdict says of each scheme how much was compared with what, and 
   const test::Scratch scratch;
   write_run(scratch / "sim"), write_run(scratch / "real", slower);
   CHECK(verdict_text(agreement(scratch / "sim", scratch / "real"))
-            .find(" figures compared, simgrid with threads; step -11.1 %; bytes and collectives as predicted.\n") !=
+            .find(" figures compared, simgrid with threads; step -11.1 %; sent bytes and collectives as predicted.\n") !=
         std::string::npos);
   CHECK(verdict_text(agreement(scratch / "sim", scratch / "sim"))
             .find(" figures compared, simgrid with simgrid, so nothing was measured; step =;") != std::string::npos);
+  write_run(scratch / "other", {}, "world: 2\nseed: 9\n");
+  CHECK(verdict_text(agreement(scratch / "sim", scratch / "other")).starts_with("The scenarios differ in seed.\ndp: "));
+  ordered_json summary = ordered_json::parse(scratch.read("sim/summary.json"));
+  summary["results"].push_back(summary["results"][0]), summary["results"][1]["scheme"] = "more";
+  scratch.write("sim/summary.json", summary.dump());
+  CHECK(verdict_text(agreement(scratch / "other", scratch / "sim")).ends_with("\nmore: measured, but not predicted.\n"));
+  CHECK(verdict_text(agreement(scratch / "sim", scratch / "other")).ends_with("\nmore: predicted, but not measured.\n"));
   CHECK(agreement_text(agreement(scratch / "sim", scratch / "real"))
             .ends_with("\n" + verdict_text(agreement(scratch / "sim", scratch / "real"))));
 }

@@ -106,10 +106,14 @@ TEST_CASE("a file of a run that is gone, a folder, empty, cut or full of noise i
       if (damage == std::string("empty")) runs.write(name, "");
       if (damage == std::string("cut")) runs.write(name, runs.read(name).substr(0, runs.read(name).size() / 2));
       if (damage == std::string("noise")) runs.write(name, "\x01\xff,\"\n{" + std::string(1, '\0'));
-      INFO(name << " is " << damage);
-      for (const Runs::Answer& answer : runs.answers()) {
-        INFO(answer.reader << ": " << answer.refusal.value_or(""));
-        if (answer.refusal) CHECK(is_one_line_that_names(*answer.refusal, runs.bad().string()));
+      const bool is_text = name == "scenario.yaml" || name == "table.txt";                      // shown as it is
+      const bool is_told = name.ends_with("theta_final.npy") && damage == std::string("gone");  // as not compared
+      INFO(name << " is " << std::string(damage));
+      const std::vector<Runs::Answer> after = runs.answers();
+      for (std::size_t i = 0; i < after.size(); ++i) {
+        INFO(after[i].reader << ": " << after[i].refusal.value_or(""));
+        if (after[i].refusal) CHECK(is_one_line_that_names(*after[i].refusal, runs.bad().string()));
+        else if (!is_text && !is_told) CHECK(after[i].text == before[i].text);  // it does not read that
       }
     }
 }

@@ -104,6 +104,18 @@ TEST_CASE("every broken scheme is refused with its message and exit code 3, on b
     }
 }
 
+TEST_CASE("a broken scheme is refused with the same words where its ranks are folded") {
+  const Runs runs;
+  for (const Broken& broken : all_broken) {
+    if (std::string(broken.scheme).find("rank") != std::string::npos) continue;  // only the first and the last are asked there
+    const Ended ended = runs(broken.scheme, "simgrid", "--set numerics=off --set ranks=folded");
+    INFO(broken.scheme << ":\n" << ended.output);
+    refused(ended, broken.scheme);
+    for (const char* words : broken.says) CHECK(ended.output.find(words) != std::string::npos);
+    CHECK_FALSE(runs.left_results());
+  }
+}
+
 TEST_CASE("the mistake to avoid is refused with one unit, with two and with many") {
   const Runs runs;
   for (const char* scheme : {"gathers_once", "gathers_again_without_release"}) {

@@ -58,8 +58,9 @@ class ValidateOnGpuCase(unittest.TestCase):
         with tempfile.TemporaryDirectory() as folder:
             session = self.tool().Session(argparse.Namespace(minutes=10, output=folder, dry_run=False))
             self.addCleanup(session.log.close)
+            # A shell's background jobs ignore SIGINT; env gives it back.
             program = "trap 'echo kept; exit' INT; echo begun; while :; do sleep 0.05; done"
-            code, output = session.call(["sh", "-c", program], 1 / 12)
+            code, output = session.call(["env", "--default-signal=INT", "sh", "-c", program], 1 / 12)
             self.assertEqual(code, 124)
             self.assertRegex(output, "took longer than 5 s\nbegun\nkept\n")
 

@@ -150,8 +150,13 @@ TEST_CASE("of folded ranks the first so many that are simulated are recorded, an
   const SchemeResult first = train(s, "dp");
   CHECK(recorded(first) == std::vector<int>{0});
   CHECK(first.folding ==
-        "16 ranks are simulated as 2: rank 0 for 0-8, 10-15; rank 9 for 9; in traces, CSVs and compute times: only rank 0 (record: "
+        "16 ranks are simulated as 2: rank 0 for 0-8, 10-15; rank 9 for 9. In traces, CSVs and compute times: only rank 0 (record: "
         "ranks).");
+  s.folds = Folds::all, s.recorded_ranks = 8;
+  CHECK(train(s, "dp").folding == "In traces, CSVs and compute times: only ranks 0-7 (record: ranks).");
+  const PlatformFile sound(platform_xml(machine(4, 4), ""));
+  s.platform = sound.path();
+  CHECK(train(s, "dp").folding.empty());
 }
 
 TEST_CASE("what cannot be folded is refused, or said where it is left to the program") {

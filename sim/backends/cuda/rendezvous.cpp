@@ -254,7 +254,7 @@ void Rendezvous::wait(std::unique_lock<std::mutex>& lock, Done done, double seco
   while (!changed_.wait_for(lock, glance, over)) {
     std::exception_ptr error;
     if (interrupted_ && interrupted_()) error = std::make_exception_ptr(Interrupted());
-    else if (seconds > 0 && Clock::now() - begin > std::chrono::duration<double>(seconds))
+    else if (seconds > 0 && !going_ && Clock::now() - begin > std::chrono::duration<double>(seconds))
       error = std::make_exception_ptr(GpuError(missing() + " did not come to the next scheme within " + text_of_seconds(seconds)));
     if (!error) continue;
     lock.unlock();

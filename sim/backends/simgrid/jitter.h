@@ -6,6 +6,8 @@
 #include <string_view>
 #include <vector>
 
+#include "core/draw.h"
+
 namespace shardsim::simgrid_backend {
 
 /// A node's draws: exponentially distributed with mean 1, so that the slowest of n nodes has about ln n + 0.58 of them.
@@ -15,24 +17,17 @@ class Jitter {
   Jitter(std::uint64_t seed, std::string_view node) { add(seed, node); }
   /// Of ranks in several nodes that are simulated as one, the slowest counts.
   void add(std::uint64_t seed, std::string_view node) {
-    std::uint64_t key = mixed(seed);
-    for (const char c : node) key = mixed(key ^ std::uint64_t((unsigned char)c));
+    std::uint64_t key = drawn(seed);
+    for (const char c : node) key = drawn(key ^ std::uint64_t((unsigned char)c));
     if (std::find(keys_.begin(), keys_.end(), key) == keys_.end()) keys_.push_back(key);
   }
   double of(int step) const {
     std::uint64_t least = ~std::uint64_t(0);
-    for (const std::uint64_t key : keys_) least = std::min(least, mixed(key ^ mixed(std::uint64_t(step))) >> 11);
+    for (const std::uint64_t key : keys_) least = std::min(least, drawn(key ^ drawn(std::uint64_t(step))) >> 11);
     return keys_.empty() ? 0 : -std::log((double(least) + 0.5) * 0x1p-53);  // never log(0)
   }
 
  private:
-  /// splitmix64 (Steele, Lea, Flood 2014): every bit of x decides about half of the result's.
-  static std::uint64_t mixed(std::uint64_t x) {
-    x += 0x9e3779b97f4a7c15u;
-    x = (x ^ (x >> 30)) * 0xbf58476d1ce4e5b9u;
-    x = (x ^ (x >> 27)) * 0x94d049bb133111ebu;
-    return x ^ (x >> 31);
-  }
   std::vector<std::uint64_t> keys_;  // of nodes
 };
 

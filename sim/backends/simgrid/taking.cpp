@@ -87,7 +87,7 @@ class TakingDevice final : public Device {
     Crossing of_this = crossed();
     of_this.to_device -= before_.to_device, of_this.to_host -= before_.to_host;
     before_ = crossed();
-    return {std::exchange(lines_, {}), of_this, std::exchange(digest_, 0)};
+    return {std::exchange(lines_, {}), of_this, digest_of(std::exchange(digest_, 0), of_this.to_device, of_this.to_host)};
   }
   void issue(const Collective& collective, int group) {
     push({.call = Tape::Call::collective, .lane = collective.lane, .collective = &collective, .group = group});
