@@ -114,20 +114,9 @@ void SimDevice::begin_traffic(double date, double seconds, double bytes) {
 
 Storage* SimDevice::do_alloc(Lane lane, Band band, Dim count, Dtype type, std::int64_t bytes, Place place) {
   DeviceMemory::Block* const block = place == Place::host ? nullptr : memory_.allocate(lane, band, bytes);
-  if (free_storages_.empty()) free_storages_.push_back(&storages_.emplace_front());
   host_date(0);  // may throw
-  Storage* storage = free_storages_.back();
-  free_storages_.pop_back();
-  *storage = {.at = numerics_ ? numerics::allocate(count) : nullptr,
-              .count = count,
-              .dtype = type,
-              .band = band,
-              .unit = label().unit,
-              .cause = label().verb,
-              .life = storage->life,
-              .bytes = bytes,
-              .place = place,
-              .history = nullptr};
+  Storage* const storage = storages_.take(label(), band, count, type, bytes, place);
+  if (numerics_) storage->at = numerics::allocate(count);
   memory_.keep(storage, block);
   push_storage(lane, Stream::Entry::hold, storage);
   return storage;
@@ -163,7 +152,7 @@ void SimDevice::let_go(Storage& storage, double date) {
   if (storages_.empty()) return;  // of a tape
   numerics::release(storage.at);
   storage.at = nullptr;
-  free_storages_.push_back(&storage);
+  storages_.give_back(&storage);
 }
 
 void SimDevice::do_launch(Lane lane, const Op& op) {

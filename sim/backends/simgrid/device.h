@@ -3,13 +3,13 @@
 #include <simgrid/s4u/Actor.hpp>
 
 #include <array>
-#include <forward_list>
 #include <vector>
 
 #include "backends/simgrid/backend.h"
 #include "backends/simgrid/device_memory.h"
 #include "backends/simgrid/jitter.h"
 #include "backends/simgrid/pace.h"
+#include "backends/simgrid/storages.h"
 #include "backends/simgrid/stream.h"
 #include "backends/simgrid/tape.h"
 #include "backends/simgrid/world.h"
@@ -101,8 +101,7 @@ class SimDevice final : public Device {
   simgrid::s4u::Actor* sleeper_ = nullptr;     // null: the host is awake
   double wakes_from_ = 0;                      // it sleeps until this date at least,
   int pending_there_ = 0, pending_later_ = 0;  // until so few are pending
-  std::forward_list<Storage> storages_;
-  std::vector<Storage*> free_storages_;
+  Storages storages_;
   DeviceMemory memory_;
 };
 

@@ -8,6 +8,7 @@
 #include <map>
 #include <tuple>
 
+#include "backends/simgrid/storages.h"
 #include "core/draw.h"
 #include "core/error.h"
 #include "core/touch.h"
@@ -120,7 +121,7 @@ class TakingDevice final : public Device {
     storage.life = 0;
     const auto [at, is_new] =
         known_.try_emplace({storage.bytes, storage.unit, storage.band, storage.cause, storage.dtype, storage.place}, nullptr);
-    if (is_new) *(at->second = &storages_.emplace_back()) = storage;
+    if (is_new) *(at->second = &books_.emplace_back()) = storage;
     return at->second;
   }
   Storage* in_books_of_type(Dtype type) {
@@ -130,24 +131,13 @@ class TakingDevice final : public Device {
   }
 
   Storage* do_alloc(Lane lane, Band band, Dim count, Dtype type, std::int64_t bytes, Place place) override {
-    if (free_.empty()) free_.push_back(&storages_.emplace_back());
-    Storage* storage = free_.back();
-    free_.pop_back();
-    *storage = {.count = count,
-                .dtype = type,
-                .band = band,
-                .unit = label().unit,
-                .cause = label().verb,
-                .life = storage->life,
-                .bytes = bytes,
-                .place = place,
-                .history = nullptr};
+    Storage* const storage = storages_.take(label(), band, count, type, bytes, place);
     push_storage(Tape::Call::hold, lane, storage);
     return storage;
   }
   void do_free(Lane lane, Storage* storage) override {
     push_storage(Tape::Call::let_go, lane, storage);
-    free_.push_back(storage);
+    storages_.give_back(storage);
   }
   void do_launch(Lane lane, const Op& op) override {
     const cost::Price price = cost::price(gpu_, op);
@@ -181,8 +171,8 @@ class TakingDevice final : public Device {
   std::uint64_t digest_ = 0;
   Crossing before_;
   Positions had_{}, begin_{};
-  std::deque<Storage> storages_;
-  std::vector<Storage*> free_;
+  Storages storages_;
+  std::deque<Storage> books_;
   std::map<std::tuple<std::int64_t, int, Band, Verb, Dtype, Place>, Storage*> known_;
   std::deque<Collective> collectives_;
 };
