@@ -9,6 +9,7 @@
 
 #include "app/comparison.h"
 #include "app/run_folder.h"
+#include "app/table.h"
 #include "core/error.h"
 #include "formats/npy.h"
 
@@ -60,8 +61,9 @@ Side read_side(const fs::path& folder, const Json& figures, int rank) {
                [&](const CsvRow& row) {
                  if (row.whole(0) != rank) return;
                  Side::Sum& sum = side.collectives[row.text(1)];
-                 sum.count += 1 / steps, sum.bytes += row.number(2) / steps, sum.seconds += (row.number(4) - row.number(3)) / steps;
+                 sum.count += 1, sum.bytes += row.number(2), sum.seconds += row.number(4) - row.number(3);
                });
+  for (auto& [collective, sum] : side.collectives) sum.count /= steps, sum.bytes /= steps, sum.seconds /= steps;
   return side;
 }
 
@@ -74,7 +76,8 @@ class Rows {
   void add(const std::string& figure, const char* unit, double predicted, double measured, bool is_exact = false) {
     if (!std::isfinite(predicted) && !std::isfinite(measured)) return;
     if (unit != std::string("share") && (!std::isfinite(predicted) || !std::isfinite(measured)))
-      lack(figure, std::isfinite(predicted) ? "was not measured" : "was not predicted");
+      lack(part_ + ", " + figure.substr(figure.find_first_not_of(' ')),
+           std::isfinite(predicted) ? "was not measured" : "was not predicted");
     // Sums of whole numbers over steps, divided by the steps: equal but for the last bits.
     const bool same = predicted == measured ||
                       (is_exact && std::abs(predicted - measured) <= 1e-9 * std::max(std::abs(predicted), std::abs(measured)));
@@ -117,7 +120,7 @@ class Rows {
     Json lines = Json::array();
     for (const std::size_t at : contradictions_) {
       const Json& row = rows_[at];
-      const auto number = [](const Json& value) { return value.is_null() ? std::string("nothing") : value.dump(); };
+      const auto number = [](const Json& value) { return value.is_null() ? "nothing" : precise_text(value); };
       lines.push_back(row["part"].get<std::string>() + ", " + row["figure"].get<std::string>() + ": predicted " +
                       number(row["predicted"]) + ", measured " + number(row["measured"]) + " " + row["unit"].get<std::string>());
     }
@@ -155,7 +158,7 @@ void add_losses(const std::vector<double>& a, const std::vector<double>& b, Rows
   double worst = NAN;
   for (std::size_t i = 0; i < std::min(a.size(), b.size()); ++i)
     if (const double off = std::abs(a[i] / b[i] - 1); std::isfinite(off)) worst = std::isnan(worst) ? off : std::max(worst, off);
-  if (std::isnan(worst)) return rows.lack(name, "no step has a loss in both");
+  if (std::isnan(worst)) return rows.lack("loss, " + name, "no step has a loss in both");
   rows.add(name, "share", worst, NAN);
 }
 

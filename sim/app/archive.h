@@ -81,7 +81,7 @@ class Archive {
         (*this)(r.shards), (*this)(r.parameters);
     (*this)(r.padding), (*this)(r.unit_parameters), (*this)(r.unit_names), (*this)(r.ranks), (*this)(r.folding), (*this)(r.theta),
         (*this)(r.links), (*this)(r.gpu);
-    (*this)(r.interrupted), (*this)(r.notes), (*this)(r.timeline);
+    (*this)(r.interrupted), (*this)(r.notes), (*this)(r.noted_rank), (*this)(r.noted_for), (*this)(r.timeline);
   }
   void value_of(ThetaPiece& piece) { (*this)(piece.unit), (*this)(piece.begin), (*this)(piece.count), (*this)(piece.values); }
   void value_of(Share& share) { (*this)(share.result), (*this)(share.units), (*this)(share.theta); }

@@ -2,19 +2,13 @@
 #include "app/expectations.h"
 
 #include <cmath>
-#include <cstdio>
+
+#include "app/table.h"
 
 namespace shardsim {
 namespace {
 
 using formats::Figures;
-
-/// 12 digits: what the comparison tells apart, and 5us without its 16th digit.
-std::string short_text(double value) {
-  char text[32];
-  std::snprintf(text, sizeof text, "%.12g", value);
-  return text;
-}
 
 std::string place(const Scenario& scenario, int line) {
   return line > 0 ? scenario.file.string() + ":" + std::to_string(line) : std::string("--set");
@@ -61,10 +55,10 @@ std::vector<std::string> missed_expectations(const Scenario& scenario, const std
       // Ratios are rounded once or twice; anything beyond that is a difference.
       if (std::abs(found - e.value) <= std::abs(e.value) * (e.within > 0 ? e.within : 1e-12)) continue;
       const bool has_padding = figures.padding > 0 && (e.key == "traffic" || e.key.find("bytes") != std::string::npos);
-      std::string text = place(scenario, e.line) + ": " + figures.scheme + "." + e.key + ": expected " + short_text(e.value);
-      if (e.within > 0) text += " within " + short_text(e.within * 100) + "%";
+      std::string text = place(scenario, e.line) + ": " + figures.scheme + "." + e.key + ": expected " + precise_text(e.value);
+      if (e.within > 0) text += " within " + precise_text(e.within * 100) + "%";
       text +=
-          std::isnan(found) && figures.losses.empty() ? ", but there is no loss without numerics" : ", found " + short_text(found);
+          std::isnan(found) && figures.losses.empty() ? ", but there is no loss without numerics" : ", found " + precise_text(found);
       if (has_padding) text += " (with padding of " + std::to_string(figures.padding) + " parameters)";
       misses.push_back(text);
     }

@@ -1,4 +1,4 @@
-// Explain a run: a step on the simulator, whose rank 0 keeps the words of what it is charged.
+// Explain a run: a step on the simulator, one of whose ranks keeps the words of what it is charged.
 #include "app/explain_run.h"
 
 #include <algorithm>
@@ -35,13 +35,24 @@ std::string line(const cost::PriceNote& note, double all) {
   return head + note.words + "\n";
 }
 
+/// "GPUs differ: ...", a line; empty where they do not.
+std::string whose_prices(const SchemeResult& result) {
+  if (result.noted_for.empty()) return {};
+  const bool is_one = result.noted_for.find_first_of("-,") == std::string::npos;
+  return std::string("GPUs differ: these are the prices of rank") + (is_one ? " " : "s ") + result.noted_for +
+         "; --rank R prices another one.\n";
+}
+
 }  // namespace
 
 std::string explain_run(const ExplainRunOptions& options, const Registry& registry) {
   std::vector<std::string> overrides = options.overrides;
   for (const char* ours : {"numerics=off", "steps=2", "backend=simgrid"}) overrides.push_back(ours);
   Scenario scenario = read_scenario(options.scenario, overrides, registry);
-  scenario.notes_prices = true;
+  if (options.rank < 0 || options.rank >= scenario.world)
+    throw ScenarioError("--rank " + std::to_string(options.rank) + ": there is no such rank; " + scenario.file.string() +
+                        " has the ranks 0 to " + std::to_string(scenario.world - 1));
+  scenario.noted_rank = options.rank;
   const SchemeChoice& scheme = scheme_of(scenario, options.scheme);
   const SchemeResult result = run_scheme(scenario, TrainingSet(scenario), scheme);
 
@@ -60,12 +71,13 @@ std::string explain_run(const ExplainRunOptions& options, const Registry& regist
                    [](const cost::PriceNote& a, const cost::PriceNote& b) { return a.seconds > b.seconds; });
   double all = 0;
   for (const cost::PriceNote& note : notes) all += note.seconds;
-  const RankResult& rank = result.ranks.front();
+  const RankResult& rank = result.of(result.noted_rank);
   const double step = rank.step_end.empty() ? 0 : rank.step_end.back() - rank.step_begin.back();
-  std::string text = scenario.name + ", " + scheme.label + ": a step of " + time_text(step) + "; rank 0 is charged " +
-                     time_text(all) + " in " + std::to_string(notes.size()) + " kinds of operations" +
-                     (options.only.empty() ? "" : " (" + options.only + " only)") +
-                     ", which overlap where they are on different streams.\nShare, time = count x each, in whose name, and how:\n";
+  std::string text = scenario.name + ", " + scheme.label + ": a step of " + time_text(step) + "; rank " +
+                     std::to_string(options.rank) + " is charged " + time_text(all) + " in " + std::to_string(notes.size()) +
+                     " kinds of operations" + (options.only.empty() ? "" : " (" + options.only + " only)") +
+                     ", which overlap where they are on different streams.\n" + whose_prices(result) +
+                     "Share, time = count x each, in whose name, and how:\n";
   const std::size_t shown = options.top > 0 ? std::min(notes.size(), std::size_t(options.top)) : notes.size();
   for (std::size_t i = 0; i < shown; ++i) text += line(notes[i], all);
   if (shown < notes.size()) text += "... and " + std::to_string(notes.size() - shown) + " more; --top 0 shows all.\n";

@@ -92,16 +92,24 @@ float float_of(const YamlNode& node, bool (*fits)(float), const char* must) {
 double bytes_of(const YamlNode& node) { return quantity(node, Measure::bytes, "25MB"); }
 double seconds_of(const YamlNode& node) { return quantity(node, Measure::seconds, "5us"); }
 
-double ratio_of(const YamlNode& node) {
-  const std::string& text = scalar(node, "a number or a percentage");
-  return text.ends_with('%') ? share_of(node) : number_of(node);
+double share_of(const YamlNode& node) {
+  const std::string& text = scalar(node, "a share");
+  const std::optional<double> share = share_in(text);
+  if (!share) refuse(node, refusal_of_share(text));
+  return *share;
 }
 
-double share_of(const YamlNode& node) {
-  const std::string& text = scalar(node, "a percentage");
-  const auto value = text.ends_with('%') ? number_in(text.substr(0, text.size() - 1)) : std::nullopt;
-  if (!value) refuse(node, quoted(text) + " is no percentage; write for example 1%");
-  return *value / 100;
+std::optional<double> share_in(const std::string& text) {
+  const bool is_percentage = text.ends_with('%');
+  std::string number = text.substr(0, text.size() - is_percentage);
+  while (is_percentage && number.ends_with(' ')) number.pop_back();
+  std::optional<double> share = number_in(number);
+  if (share && is_percentage) *share /= 100;
+  return share && *share >= 0 && *share <= 1 ? share : std::nullopt;
+}
+
+std::string refusal_of_share(const std::string& text) {
+  return quoted(text) + " is no share; write a number from 0 to 1 or a percentage, as in 0.1 or 10%";
 }
 
 std::optional<double> number_in(const std::string& text) {

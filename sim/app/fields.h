@@ -46,10 +46,12 @@ float float_of(const YamlNode&, bool (*fits)(float), const char* must);
 /// A number with a unit, which may not be left out: 25MB, 1.2GiB; 5us, 1.5ms.
 double bytes_of(const YamlNode&);
 double seconds_of(const YamlNode&);
-/// A percentage, as a fraction of one.
+/// A share, from 0 to 1: 0.1 or 10%.
 double share_of(const YamlNode&);
-/// A number, or a percentage as a fraction of one: 0.1 or 10%.
-double ratio_of(const YamlNode&);
+/// The same of any text; nothing for what is no share.
+std::optional<double> share_in(const std::string& text);
+/// "'5' is no share; ...".
+std::string refusal_of_share(const std::string& text);
 /// A plain decimal number (`8`, `0.5`, `1e-3`); nothing for anything else, infinite ones included.
 std::optional<double> number_in(const std::string& text);
 /// The position of the text in `known`.

@@ -6,20 +6,21 @@
 #include <iterator>
 #include <string>
 
+#include "numerics/digest.h"
+
 namespace shardsim {
 
-/// FNV-1a over texts, each with its end: "ab", "c" is another one than "a", "bc".
+/// A digest over texts, each with its end: "ab", "c" is another one than "a", "bc".
 class Fingerprint {
  public:
   void add(const std::string& text) {
-    for (const char c : text) take(static_cast<unsigned char>(c));
-    take(0);
+    for (const char c : text) digest_.take(std::uint8_t(c));
+    digest_.take(0);
   }
-  std::uint64_t value() const { return value_; }
+  std::uint64_t value() const { return digest_.value(); }
 
  private:
-  void take(unsigned char byte) { value_ = (value_ ^ byte) * 0x100000001b3u; }
-  std::uint64_t value_ = 0xcbf29ce484222325u;
+  numerics::Digest digest_;
 };
 
 /// Of what is in a file; of one that cannot be read, that of an empty one.

@@ -12,6 +12,7 @@
 #include "core/formulas.h"
 #include "cost/facts.h"
 #include "models/language.h"
+#include "numerics/digest.h"
 
 namespace shardsim {
 namespace {
@@ -69,13 +70,13 @@ std::int64_t host_memory_of(const Scenario& scenario, const Gpu& gpu) {
 }  // namespace
 
 std::uint64_t theta_hash(const std::vector<float>& theta) {
-  std::uint64_t hash = 0xcbf29ce484222325u;
+  numerics::Digest digest;
   for (float value : theta) {
     std::uint32_t bits;
     std::memcpy(&bits, &value, 4);
-    for (int byte = 0; byte < 4; ++byte) hash = (hash ^ (bits >> 8 * byte & 0xff)) * 0x100000001b3u;
+    for (int byte = 0; byte < 4; ++byte) digest.take(std::uint8_t(bits >> 8 * byte));
   }
-  return hash;
+  return digest.value();
 }
 
 double covered(std::vector<Interval> intervals) {

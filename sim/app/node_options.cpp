@@ -85,6 +85,15 @@ std::string complete(NodeOptions& options, const Environment& environment) {
 
 std::string place_among_nodes(const NodeOptions& given, const Environment& environment, Scenario& scenario) {
   NodeOptions options = given;
+  const char* several = !given.launcher.empty()         ? "--launcher"
+                        : given.nnodes.value_or(2) == 1 ? nullptr
+                        : given.nnodes                  ? "--nnodes"
+                        : given.node_rank               ? "--node-rank"
+                        : given.rdzv_endpoint.empty()   ? nullptr
+                                                        : "--rdzv-endpoint";
+  if (several && scenario.backend != "cuda")
+    throw ScenarioError(std::string(several) + ": backend: " + scenario.backend +
+                        " runs in one process; several nodes are for --backend cuda");
   const std::string used = complete(options, environment);
   if (!options.nnodes && (options.node_rank || !options.rdzv_endpoint.empty()))
     throw ScenarioError(std::string(options.node_rank ? "--node-rank" : "--rdzv-endpoint") +
@@ -102,8 +111,6 @@ std::string place_among_nodes(const NodeOptions& given, const Environment& envir
     throw ScenarioError(
         "--nnodes: where do the nodes meet? Add --rdzv-endpoint with the first node's name and a free port there, as "
         "in --rdzv-endpoint node-a:29500");
-  if (scenario.backend != "cuda")
-    throw ScenarioError("--nnodes: backend: " + scenario.backend + " runs in one process; several nodes are for --backend cuda");
   if (scenario.loopback) throw ScenarioError("--nnodes: with fabric: loopback all ranks share one GPU; write fabric: nccl");
   if (scenario.world % count != 0)
     throw ScenarioError(scenario.file.string() + ": world: " + std::to_string(scenario.world) +

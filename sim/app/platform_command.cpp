@@ -6,6 +6,7 @@
 #include <memory>
 #include <stdexcept>
 
+#include "app/fields.h"
 #include "app/platform_writer.h"
 #include "app/whole_file.h"
 #include "core/error.h"
@@ -16,7 +17,7 @@ namespace {
 
 struct Options {
   MachineSpec machine;
-  std::string intra_bandwidth, nic, topology = "switch", output;
+  std::string intra_bandwidth, nic, nic_efficiency, topology = "switch", output;
 };
 
 std::optional<double> rate(const char* option, const std::string& text) {
@@ -45,6 +46,7 @@ void write(const CLI::App& command, const Options& options) {
   MachineSpec machine = options.machine;
   machine.intra_bandwidth = rate("intra-bandwidth", options.intra_bandwidth);
   machine.nic = rate("nic", options.nic);
+  if (!options.nic_efficiency.empty()) machine.nic_efficiency = *share_in(options.nic_efficiency);  // the usage has checked it
   machine.has_leaves = options.topology == "fat-tree";
   if (!machine.has_leaves && command.get_option("--nodes-per-leaf")->count() > 0)
     throw ScenarioError("platform: --nodes-per-leaf is a fat tree's; say --topology fat-tree");
@@ -73,7 +75,8 @@ std::function<void()> add_platform_command(CLI::App& app) {
       ->type_name("RATE");
   command->add_option("--nic", options->nic, "A NIC's rate on paper, as in 400Gbps; of several nodes only")->type_name("RATE");
   command->add_option("--nics-per-node", machine.nics_per_node, "NICs of a node (default: 1)");
-  command->add_option("--nic-efficiency", machine.nic_efficiency, "What a ring reaches of a NIC (default: 0.9)");
+  command->add_option("--nic-efficiency", options->nic_efficiency, "What a ring reaches of a NIC (default: 0.9)")
+      ->type_name("SHARE");
   command->add_option("--topology", options->topology, "switch (default) or fat-tree")
       ->check(CLI::IsMember({"switch", "fat-tree"}));
   command->add_option("--nodes-per-leaf", machine.nodes_per_leaf, "Nodes under a leaf of a fat tree (default: 4)");

@@ -134,10 +134,14 @@ std::string cluster(const MachineSpec& m, const std::string& command) {
 MachineSpec completed(MachineSpec m) {
   const auto in_range = [](const char* option, double value, double low, double high) {
     refuse_unless(value >= low && value <= high,
-                  format("--%s %.10g is out of range; from %.10g to %.10g", option, value, low, high));
+                  format("--%s: '%.10g' is out of range; write a number from %.10g to %.10g", option, value, low, high));
+  };
+  const auto at_most = [](const char* option, int value, int most) {
+    refuse_unless(value >= 1 && value <= most,
+                  format("--%s: '%d' is out of range; write a whole number from 1 to %d", option, value, most));
   };
   refuse_unless(m.title.find("--") == std::string::npos, "--title: '--' cannot stand in a comment of XML; write it otherwise");
-  in_range("nodes", m.nodes, 1, 1 << 17), in_range("gpus-per-node", m.gpus_per_node, 1, 256);
+  at_most("nodes", m.nodes, most_nodes), at_most("gpus-per-node", m.gpus_per_node, most_gpus_per_node);
   const cost::GpuRow* row = cost::find_gpu(m.gpu);
   refuse_unless(row, "--gpu '" + m.gpu + "' is not in the table; known GPUs: " + cost::known_gpus());
   m.gpu = row->key;
@@ -150,9 +154,9 @@ MachineSpec completed(MachineSpec m) {
   refuse_unless(m.nodes == 1 || m.nic, "--nic is missing: several nodes need a network; write for example --nic 400Gbps");
   refuse_unless(m.nodes > 1 || !m.nic, "--nic: one node has no network; leave it out, or say --nodes");
   if (m.nic) in_range("nic", *m.nic, 1e6, 1e15);
-  in_range("nics-per-node", m.nics_per_node, 1, 256), in_range("nic-efficiency", m.nic_efficiency, 0.01, 1);
+  at_most("nics-per-node", m.nics_per_node, most_nics_per_node), in_range("nic-efficiency", m.nic_efficiency, 0.01, 1);
   refuse_unless(m.nodes > 1 || m.nics_per_node == 1, "--nics-per-node: one node has no network; leave it out, or say --nodes");
-  in_range("nodes-per-leaf", m.nodes_per_leaf, 1, 1024), in_range("oversubscription", m.oversubscription, 1, 1000);
+  at_most("nodes-per-leaf", m.nodes_per_leaf, most_nodes_per_leaf), in_range("oversubscription", m.oversubscription, 1, 1000);
   refuse_unless(m.has_leaves || m.oversubscription == 1, "--oversubscription is a fat tree's; say --topology fat-tree");
   refuse_unless(
       !m.has_leaves || m.nodes > m.nodes_per_leaf,

@@ -21,6 +21,9 @@ struct MachineSpec {
   double oversubscription = 1;  ///< of a leaf: bandwidth towards its nodes / towards the spine
 };
 
+/// The most that a machine may have of each; the least is 1.
+inline constexpr int most_nodes = 1 << 17, most_gpus_per_node = 256, most_nics_per_node = 256, most_nodes_per_leaf = 1024;
+
 /// What is left open is filled in from the GPU's row of the table. Throws ScenarioError, in one line that names the option: an
 /// unknown GPU, sizes out of range, a network without nodes, nodes without a network.
 MachineSpec completed(MachineSpec);

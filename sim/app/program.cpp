@@ -78,6 +78,21 @@ class ProgressLine {
                    time_text(seconds).c_str(), left);
     };
   }
+  /// While the results of so many schemes are written.
+  WriteProgress for_writing(const std::filesystem::path& place, std::size_t schemes) {
+    if (!shown_) return {};
+    using Clock = std::chrono::steady_clock;
+    dirty_ = true;
+    return [place = place.string(), schemes, shown = std::size_t(0), last = Clock::time_point()](
+               const std::string& scheme, std::size_t which, double bytes) mutable {
+      const Clock::time_point now = Clock::now();
+      if (which == shown && now - last < std::chrono::milliseconds(50)) return;
+      shown = which, last = now;
+      const std::string done(20 * (which - 1) / schemes, '#');
+      std::fprintf(stderr, "\r\033[Kwriting %s: %s [%-20s] scheme %zu of %zu, %s of a file", place.c_str(), scheme.c_str(),
+                   done.c_str(), which, schemes, bytes_text(bytes).c_str());
+    };
+  }
   void clear() {
     if (dirty_) std::fputs("\r\033[K", stderr);
     dirty_ = false;
@@ -147,8 +162,8 @@ int run(const RunOptions& options, const Registry& registry) {
       break;
     } catch (...) {
       stopped = interrupted() && scenario.nodes.count > 1;  // and what else went wrong came of that
-      if (!stopped && (scenario.backend != "cuda" || results.empty())) throw;
-      if (!stopped) failure = std::current_exception();  // what was measured is not thrown away
+      if (!stopped && results.empty()) throw;
+      if (!stopped) failure = std::current_exception();  // what was finished is not thrown away
       break;
     }
     progress.clear();
@@ -159,20 +174,24 @@ int run(const RunOptions& options, const Registry& registry) {
     }
     if (stopped) break;
   }
+  progress.clear();
   if (stopped) leave_nodes(scenario, std::make_exception_ptr(cuda::Interrupted()));
   if (!leads) {
     if (stopped) std::cerr << "interrupted; node 0 keeps what was finished\n";
     else if (!options.quiet) std::cout << "Results: node 0 writes them, on " << scenario.nodes.host << std::endl;
     return stopped ? was_interrupted : fine;
   }
-  const std::vector<std::string> notes = run_notes(scenario, results, figures);
+  std::vector<std::string> notes = run_notes(scenario, results, figures);
+  if (failure) notes.push_back(scenario.schemes[results.size()].label + " failed: neither it nor what comes after it is here.");
   if (options.json) {
     formats::write_summary(std::cout, facts_of(scenario, notes), figures);
   } else if (!options.quiet) {
     std::cout << table_text(scenario, results, figures, notes, wants_colour());
   }
   std::cout.flush();
-  if (!results.empty()) folder->write(scenario, results, figures, notes);  // after the table: a full disk does not take that too
+  if (!results.empty())  // after the table: a full disk does not take that too
+    folder->write(scenario, results, figures, notes, progress.for_writing(place, results.size()));
+  progress.clear();
   if (!results.empty() && !options.json && !options.quiet) std::cout << "Results: " << place.string() << std::endl;
   std::string against;
   if (!options.against.empty() && !results.empty()) {
@@ -204,8 +223,8 @@ int explain(const std::vector<std::string>& words, ExplainRunOptions of_run, boo
     std::cout << explain_run(of_run, registry);
     return fine;
   }
-  if (!of_run.scheme.empty() || !of_run.only.empty() || !of_run.overrides.empty())
-    throw ScenarioError("explain: --scheme, --only and --set are of a scenario; name its file");
+  if (!of_run.scheme.empty() || !of_run.only.empty() || !of_run.overrides.empty() || of_run.rank != 0)
+    throw ScenarioError("explain: --scheme, --rank, --only and --set are of a scenario; name its file");
   const std::vector<SchemeChoice> schemes = schemes_in(words, registry);
   if (schemes.empty() || schemes.size() > 2) throw ScenarioError("explain: takes one or two schemes, or a scenario");
   std::cout << (schemes.size() == 1 ? explain_scheme(schemes[0], registry) : explain_pair(schemes[0], schemes[1], registry));
@@ -267,6 +286,7 @@ int run_program(int argc, const char* const* argv, const Registry& built_in) {
   explain_command->footer("SCHEME [--option VALUE]... [SCHEME [--option VALUE]...], or [--estimators] SCENARIO");
   ExplainRunOptions run_explained;
   explain_command->add_option("--scheme", run_explained.scheme, "Of a scenario: which scheme (default: its first)");
+  explain_command->add_option("--rank", run_explained.rank, "Of a scenario: whose prices (default: rank 0)");
   explain_command->add_option("--only", run_explained.only, "Of a scenario: one op, collective or verb, as in --only matmul");
   explain_command->add_option("--top", run_explained.top, "Of a scenario: lines to show, 0 for all (default: 20)")
       ->check(CLI::Range(0, 1'000'000));
@@ -290,7 +310,7 @@ int run_program(int argc, const char* const* argv, const Registry& built_in) {
         ->type_name("FILE")
         ->allow_extra_args(false);
 
-  check_numbers(app);
+  check_values(app);
   if (const std::string unknown = unknown_command(app, argc, argv); !unknown.empty()) {
     std::cerr << unknown << "\n";
     return wrong_input;

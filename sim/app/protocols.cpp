@@ -54,10 +54,4 @@ std::vector<ShippedTable> read_protocols(const std::filesystem::path& file) {
 
 std::filesystem::path tables_folder() { return platforms_folder().parent_path() / "tables"; }
 
-double percentage(const std::string& text, const std::string& what) {
-  const std::optional<double> number = text.ends_with('%') ? number_in(text.substr(0, text.size() - 1)) : std::nullopt;
-  if (!number || !(*number >= 0)) throw ScenarioError(what + ": " + quoted(text) + " is no percentage; write for example 12%");
-  return *number / 100;
-}
-
 }  // namespace shardsim

@@ -19,7 +19,4 @@ std::vector<ShippedTable> read_protocols(const std::filesystem::path& file);
 /// Where the shipped tables lie.
 std::filesystem::path tables_folder();
 
-/// A percentage, as a share of one: "12%". Throws ScenarioError that begins with `what`.
-double percentage(const std::string& text, const std::string& what);
-
 }  // namespace shardsim

@@ -58,7 +58,9 @@ struct SchemeResult {
   std::vector<RankResult> ranks;              ///< those that were simulated, in order; all, unless they are folded
   std::string folding;                        ///< in a line, which ranks stand for which or why none does; empty for `ranks: all`
   std::vector<float> theta;                   ///< fp32, model order, without padding; empty without numerics
-  std::vector<cost::PriceNote> notes;         ///< what rank 0 was charged, if the scenario asks for it (simgrid)
+  std::vector<cost::PriceNote> notes;         ///< what a rank was charged, if the scenario asks for it (simgrid)
+  int noted_rank = 0;                         ///< the rank that was simulated for it
+  std::string noted_for;                      ///< "0-3, 5-7": the ranks that have its GPU; empty: all have
   std::vector<TimelineEntry> timeline;        ///< of rank 0 in the last step, if the scenario asks for it and the scheme tells it
   std::vector<LinkLoad> links;                ///< bytes that crossed each link (simgrid)
   Gpu gpu;

@@ -28,17 +28,46 @@ namespace fs = std::filesystem;
 
 [[noreturn]] void refuse(const fs::path& path, const std::string& what) { throw ScenarioError(path.string() + ": " + what); }
 
-template <class Write>
-void write_file(const fs::path& path, Write write) {
-  errno = 0;
-  std::ofstream stream(path, std::ios::binary);
-  write(stream);
-  stream.close();
-  if (!stream) refuse(path, std::string("cannot be written: ") + (errno ? std::strerror(errno) : "the disk may be full"));
-}
+/// Hears of every full buffer of a file: how many bytes have gone.
+using Flushed = std::function<void(double bytes)>;
 
-bool is_ours(const fs::path& folder) {
-  return fs::is_regular_file(folder / "summary.json") && formats::is_summary(text_of_file(folder / "summary.json"));
+class HeardFile : public std::filebuf {
+ public:
+  explicit HeardFile(const Flushed& flushed) : flushed_(flushed) {}
+
+ protected:
+  int_type overflow(int_type c) override {
+    bytes_ += double(pptr() - pbase());
+    if (flushed_) flushed_(bytes_);
+    return std::filebuf::overflow(c);
+  }
+
+ private:
+  const Flushed& flushed_;
+  double bytes_ = 0;
+};
+
+/// Where files are written, and who hears of it.
+struct Folder {
+  fs::path path;
+  Flushed flushed = {};
+
+  template <class Write>
+  void write(const fs::path& name, Write write) const {
+    errno = 0;
+    HeardFile file(flushed);
+    std::ostream stream(file.open(path / name, std::ios::binary | std::ios::out) ? &file : nullptr);
+    if (stream) write(stream);
+    if (!stream || !file.close())
+      refuse(path / name, std::string("cannot be written: ") + (errno ? std::strerror(errno) : "the disk may be full"));
+  }
+};
+
+/// Why a folder is not that of an earlier run; empty if it is.
+std::string fault_of(const fs::path& folder) {
+  if (!fs::is_regular_file(folder / "summary.json")) return "there is no summary.json";
+  const std::string fault = formats::fault_of_summary(text_of_file(folder / "summary.json"));
+  return fault.empty() ? "" : "summary.json " + fault;
 }
 
 /// The first thing in an earlier run's folder that no run writes; empty if there is none.
@@ -62,60 +91,61 @@ fs::path foreign_file(const fs::path& folder) {
 }
 
 /// Compressed if its name says so.
-void write_trace(const fs::path& path, const formats::TraceFacts& facts, const std::vector<formats::RankTrace>& traces) {
-  write_file(path, [&](std::ostream& out) {
-    if (path.extension() != ".gz") return formats::write_trace(out, facts, traces);
+void write_trace(const Folder& folder, const fs::path& name, const formats::TraceFacts& facts,
+                 const std::vector<formats::RankTrace>& traces) {
+  folder.write(name, [&](std::ostream& out) {
+    if (name.extension() != ".gz") return formats::write_trace(out, facts, traces);
     formats::GzipStream gzip(out);
     formats::write_trace(gzip, facts, traces);
   });
 }
 
-void write_traces(const fs::path& folder, const Scenario& scenario, const SchemeResult& result,
+void write_traces(const Folder& folder, const Scenario& scenario, const SchemeResult& result,
                   const std::vector<formats::RankTrace>& traces) {
   const formats::TraceFacts facts{result.scheme,           result.world,      result.gpu.name,
                                   result.gpu.memory_bytes, result.unit_names, formats::earliest(traces)};
   const std::string end = scenario.trace_gzip ? ".json.gz" : ".json";
-  if (!scenario.trace_per_rank) return write_trace(folder / ("trace" + end), facts, traces);
-  fs::create_directory(folder / "traces");  // HolisticTraceAnalysis takes all files of a folder for traces
+  if (!scenario.trace_per_rank) return write_trace(folder, "trace" + end, facts, traces);
+  fs::create_directory(folder.path / "traces");  // HolisticTraceAnalysis takes all files of a folder for traces
   for (const formats::RankTrace& trace : traces)
-    write_trace(folder / "traces" / ("rank-" + std::to_string(trace.rank) + ".pt.trace" + end), facts, {trace});
+    write_trace(folder, "traces/rank-" + std::to_string(trace.rank) + ".pt.trace" + end, facts, {trace});
 }
 
-void write_scheme(const fs::path& folder, const Scenario& scenario, const SchemeResult& result) {
-  fs::create_directory(folder);
-  if (!result.theta.empty()) formats::write_npy(folder / "theta_final.npy", {std::int64_t(result.theta.size())}, result.theta);
+void write_scheme(const Folder& folder, const Scenario& scenario, const SchemeResult& result) {
+  fs::create_directory(folder.path);
+  if (!result.theta.empty()) formats::write_npy(folder.path / "theta_final.npy", {std::int64_t(result.theta.size())}, result.theta);
   std::vector<formats::RankTrace> recorded;
   for (const RankResult& rank : result.ranks)
     if (rank.is_recorded())
       recorded.push_back(
           {rank.rank, rank.spans, rank.entries, rank.step_begin, rank.step_end, rank.waits, rank.host_step_begin, rank.stands_for});
-  write_file(folder / "memory.csv", [&](std::ostream& out) {
+  folder.write("memory.csv", [&](std::ostream& out) {
     formats::write_memory_header(out);
     for (const formats::RankTrace& r : recorded) formats::write_memory(out, r.rank, r.entries);
   });
-  write_file(folder / "memory_by_band.csv", [&](std::ostream& out) {
+  folder.write("memory_by_band.csv", [&](std::ostream& out) {
     formats::write_memory_by_band_header(out);
     for (const formats::RankTrace& r : recorded) formats::write_memory_by_band(out, r.rank, r.entries);
   });
-  write_file(folder / "collectives.csv", [&](std::ostream& out) {
+  folder.write("collectives.csv", [&](std::ostream& out) {
     formats::write_collectives_header(out);
     for (const formats::RankTrace& r : recorded) formats::write_collectives(out, r.rank, r.spans, r.step_begin);
   });
   if (scenario.records_spans)
-    write_file(folder / "spans.csv", [&](std::ostream& out) {
+    folder.write("spans.csv", [&](std::ostream& out) {
       formats::write_spans_header(out);
       for (const formats::RankTrace& r : recorded) formats::write_spans(out, r.rank, r.spans, r.step_begin);
     });
-  write_file(folder / "links.csv", [&](std::ostream& out) {
+  folder.write("links.csv", [&](std::ostream& out) {
     formats::write_links_header(out);
     for (const LinkLoad& load : result.links) formats::write_link(out, load.link, load.bytes);
   });
-  write_file(folder / "timeline.csv", [&](std::ostream& out) {
+  folder.write("timeline.csv", [&](std::ostream& out) {
     formats::write_timeline_header(out);
     for (const formats::RankTrace& r : recorded)
       if (!r.step_end.empty()) formats::write_timeline(out, r.rank, r.spans, r.step_begin.back(), r.step_end.back());
   });
-  write_file(folder / "memory_snapshot.pickle", [&](std::ostream& out) {
+  folder.write("memory_snapshot.pickle", [&](std::ostream& out) {
     std::vector<formats::RankMemory> memories;
     for (const formats::RankTrace& r : recorded) {
       const RankResult& rank = result.of(r.rank);
@@ -183,8 +213,8 @@ ResultsFolder::ResultsFolder(const fs::path& wanted) : wanted_(wanted) {
     if (!fs::is_directory(place_, error)) refuse(wanted, std::string("is a file") + remedy);
     if (::access(place_.c_str(), R_OK | X_OK) != 0) refuse(wanted, std::string("cannot be read") + remedy);
     if (!fs::is_empty(place_, error)) {
-      if (!is_ours(place_))
-        refuse(wanted, std::string("holds files that are not the results of a run; nothing was touched") + remedy);
+      if (const std::string fault = fault_of(place_); !fault.empty())
+        refuse(wanted, "holds files that are not the results of a run (" + fault + "); nothing was touched" + remedy);
       const fs::path foreign = foreign_file(place_);
       if (!foreign.empty())
         refuse(wanted, "would be replaced, but holds " + foreign.filename().string() + ", which no run wrote" + remedy);
@@ -198,24 +228,30 @@ ResultsFolder::ResultsFolder(const fs::path& wanted) : wanted_(wanted) {
 }
 
 void ResultsFolder::write(const Scenario& scenario, const std::vector<SchemeResult>& results,
-                          const std::vector<formats::Figures>& figures, const std::vector<std::string>& notes) const {
+                          const std::vector<formats::Figures>& figures, const std::vector<std::string>& notes,
+                          const WriteProgress& progress) const {
   const std::string mark = "." + place_.filename().string() + "." + std::to_string(::getpid());
   Cleanup cleanup{place_.parent_path() / (mark + ".new"), {}};
   try {
     for (fs::path parent = place_.parent_path(); !fs::exists(parent); parent = parent.parent_path()) cleanup.made.push_back(parent);
     fs::create_directories(cleanup.temporary);
-    for (const SchemeResult& result : results) write_scheme(cleanup.temporary / result.scheme, scenario, result);
-    write_file(cleanup.temporary / "steps.csv", [&](std::ostream& out) {
+    for (std::size_t i = 0; i < results.size(); ++i) {
+      const auto flushed = [&](double bytes) {
+        if (progress) progress(results[i].scheme, i + 1, bytes);
+      };
+      flushed(0);
+      write_scheme({cleanup.temporary / results[i].scheme, flushed}, scenario, results[i]);
+    }
+    const Folder whole{cleanup.temporary};
+    whole.write("steps.csv", [&](std::ostream& out) {
       formats::write_steps_header(out);
       for (std::size_t i = 0; i < results.size(); ++i) write_world_steps(out, results[i], figures[i]);
     });
-    write_file(cleanup.temporary / "summary.json",
-               [&](std::ostream& out) { formats::write_summary(out, facts_of(scenario, notes), figures); });
-    write_file(cleanup.temporary / "table.txt",
-               [&](std::ostream& out) { out << table_text(scenario, results, figures, notes, false); });
-    write_file(cleanup.temporary / "scenario.yaml", [&](std::ostream& out) { out << scenario.text; });
+    whole.write("summary.json", [&](std::ostream& out) { formats::write_summary(out, facts_of(scenario, notes), figures); });
+    whole.write("table.txt", [&](std::ostream& out) { out << table_text(scenario, results, figures, notes, false); });
+    whole.write("scenario.yaml", [&](std::ostream& out) { out << scenario.text; });
     if (const std::string page = report_page(cleanup.temporary); !page.empty())
-      write_file(cleanup.temporary / "report.html", [&](std::ostream& out) { out << page; });
+      whole.write("report.html", [&](std::ostream& out) { out << page; });
 
     const fs::path old = place_.parent_path() / (mark + ".old");
     const bool replaces = fs::exists(place_);

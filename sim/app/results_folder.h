@@ -2,6 +2,8 @@
 // is ever found.
 #pragma once
 #include <filesystem>
+#include <functional>
+#include <string>
 #include <vector>
 
 #include "app/result.h"
@@ -9,6 +11,9 @@
 #include "formats/summary.h"
 
 namespace shardsim {
+
+/// Hears, now and then while files are written: of which scheme, the how-manieth from 1, and how many bytes of its file there are.
+using WriteProgress = std::function<void(const std::string& scheme, std::size_t which, double bytes)>;
 
 class ResultsFolder {
  public:
@@ -18,7 +23,7 @@ class ResultsFolder {
 
   /// Writes all files and moves them into place. Throws ScenarioError (disk full, no permission); nothing is left behind then.
   void write(const Scenario&, const std::vector<SchemeResult>&, const std::vector<formats::Figures>&,
-             const std::vector<std::string>& notes) const;
+             const std::vector<std::string>& notes, const WriteProgress& progress = {}) const;
 
  private:
   std::filesystem::path wanted_, place_;  // as the user wrote it, and absolute

@@ -68,13 +68,16 @@ void for_each_row(const fs::path& file, const std::vector<std::string>& columns,
 }
 
 nlohmann::ordered_json read_summary(const fs::path& folder) {
-  const std::string text = text_of_file(folder / "summary.json");
-  if (!formats::is_summary(text))
-    throw ScenarioError(folder.string() + ": is no folder that 'shardsim run' wrote: it has no summary.json of this program");
+  const fs::path file = folder / "summary.json";
+  const std::string text = text_of_file(file);
+  if (std::error_code error; !fs::exists(file, error))
+    throw ScenarioError(folder.string() + ": is no folder that 'shardsim run' wrote: it has no summary.json");
+  if (const std::string fault = formats::fault_of_summary(text); !fault.empty())
+    throw ScenarioError(file.string() + ": " + fault + "; run the scenario again, into another folder");
   const auto summary = nlohmann::ordered_json::parse(text);
   if (summary["schema_version"] != formats::summary_version)
     throw ScenarioError(folder.string() + ": was written by another version of shardsim; run the scenario again");
-  check_summary(summary, (folder / "summary.json").string());
+  check_summary(summary, file.string());
   return summary;
 }
 

@@ -19,13 +19,25 @@
 namespace shardsim {
 namespace {
 
+/// Whether two ranks sent and held the same: the ranks of some schemes own different parts of the model. (Control is a few bytes,
+/// which no world divides evenly.)
+bool did_the_same(const RankResult& a, const RankResult& b) {
+  return a.traffic_bytes == b.traffic_bytes && a.resident == b.resident && a.peak.parts == b.peak.parts &&
+         a.host_resident == b.host_resident && a.host_peak.parts == b.host_peak.parts;
+}
+
 /// "In traces, CSVs and compute times: only ranks 0-7 (record: ranks)."; empty where all are, or those that are show what all do.
 std::string recorded_words(const SimgridBackend& backend, const SchemeResult& result, bool are_alike) {
   std::vector<int> recorded;
   for (const RankResult& rank : result.ranks)
     if (rank.is_recorded()) recorded.push_back(rank.rank);
   if (recorded.empty() || recorded.size() == result.ranks.size()) return {};
-  for (const RankResult& rank : result.ranks) are_alike = are_alike && backend.gpu(rank.rank) == backend.gpu(recorded.front());
+  const auto is_shown = [&](const RankResult& rank) {
+    return std::any_of(recorded.begin(), recorded.end(), [&](int shown) {
+      return backend.gpu(rank.rank) == backend.gpu(shown) && did_the_same(rank, result.of(shown));
+    });
+  };
+  are_alike = are_alike && std::all_of(result.ranks.begin(), result.ranks.end(), is_shown);
   if (are_alike) return {};
   return "In traces, CSVs and compute times: only " + std::string(recorded.size() > 1 ? "ranks " : "rank ") + in_ranges(recorded) +
          " (record: ranks).";
@@ -69,7 +81,7 @@ SchemeResult run_on_simgrid(const Work& work, std::atomic<std::uint64_t>* pulse,
   const FoldingPlan plan = plan_folding(scenario, work.set, work.choice);
   settings.programs = plan.programs, settings.folds_jitter = scenario.folds == Folds::folded;
   cost::PriceNotes notes;
-  if (scenario.notes_prices) settings.notes = &notes;
+  if (scenario.noted_rank) settings.notes = &notes, settings.noted_rank = *scenario.noted_rank;
   SimgridBackend backend(settings);
   const std::unique_ptr<Score> score = plan.programs ? nullptr : score_of(scenario, work.set, work.choice);
   SchemeResult done = run_on(
@@ -78,7 +90,13 @@ SchemeResult run_on_simgrid(const Work& work, std::atomic<std::uint64_t>* pulse,
     for (RankResult& rank : done.ranks) rank.stands_for.clear();
   done.folding = folding_words(plan, backend, done);
   done.gpu = backend.gpu(0);
-  done.notes = notes.all();
+  if (scenario.noted_rank) {
+    done.notes = notes.all(), done.noted_rank = backend.representative(*scenario.noted_rank);
+    std::vector<int> equal;
+    for (int rank = 0; rank < scenario.world; ++rank)
+      if (backend.gpu(rank) == backend.gpu(*scenario.noted_rank)) equal.push_back(rank);
+    if (int(equal.size()) < scenario.world) done.noted_for = in_ranges(equal);
+  }
   for (const auto& [link, bytes] : backend.link_bytes()) done.links.push_back({link, bytes});
   return done;
 }

@@ -84,7 +84,7 @@ struct Scenario {
   cost::CollectiveRules collectives;
   memory::Settings memory;
   bool checks_hazards = true;
-  bool notes_prices = false;      ///< the result says what rank 0 was charged, and by which formula
+  std::optional<int> noted_rank;  ///< the result says what this rank was charged, and by which formula
   bool tells_timeline = false;    ///< the result has the timeline of the last step
   cost::Prices prices;            ///< what is said about the GPUs over the platform
   double single_gpu_seconds = 0;  ///< a measured step on one GPU, to compare with; 0: none

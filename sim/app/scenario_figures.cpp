@@ -40,7 +40,7 @@ Expectation expectation_of(const YamlNode& node, const std::vector<Expectation>&
                                                                                        : value_of(node.name, about);
   const YamlNode& within = fields.need("within", "{about: 3.83, within: 1%}");
   expectation.within = share_of(within);
-  if (expectation.within <= 0) refuse(within, quoted(within.text) + " is out of range; a tolerance is greater than 0");
+  if (expectation.within == 0) refuse(within, quoted(within.text) + " is out of range; a tolerance is greater than 0");
   return expectation;
 }
 

@@ -24,8 +24,8 @@ AllocatorOptions options_of(const Fields& fields) {
       refuse(*node, quoted(node->text) + " is no power of two; write 1, 2, 4, 8, 16, 32 or 64");
   }
   if (const YamlNode* node = fields.find("garbage_collection_threshold")) {
-    options.garbage_collection_threshold = ratio_of(*node);
-    if (!(options.garbage_collection_threshold > 0 && options.garbage_collection_threshold < 1))
+    options.garbage_collection_threshold = share_of(*node);
+    if (options.garbage_collection_threshold == 0 || options.garbage_collection_threshold == 1)
       refuse(*node, quoted(node->text) + " is out of range; write a share of the memory between 0 and 1, such as 0.8 or 80%");
   }
   if (const YamlNode* node = fields.find("expandable_segments")) options.expandable_segments = switch_of(*node);

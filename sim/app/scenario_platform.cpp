@@ -56,20 +56,20 @@ MachineSpec machine_of(const YamlNode& node, std::vector<std::string>& defaults)
                        "topology", "nodes_per_leaf", "oversubscription"},
                       unmentioned);
   MachineSpec machine;
-  machine.nodes = int(fields.integer_or("nodes", 1, 1, 1 << 20));
-  machine.gpus_per_node = int(fields.integer_or("gpus_per_node", 8, 1, 1 << 20));
+  machine.nodes = int(fields.integer_or("nodes", 1, 1, most_nodes));
+  machine.gpus_per_node = int(fields.integer_or("gpus_per_node", 8, 1, most_gpus_per_node));
   machine.gpu = text_of(fields.need("gpu", "gpu: h100-sxm"));
   if (const YamlNode* intra = fields.find("intra")) machine.intra = text_of(*intra);
   if (const YamlNode* rate = fields.find("intra_bandwidth")) machine.intra_bandwidth = rate_of(*rate);
   if (const YamlNode* rate = fields.find("nic")) machine.nic = rate_of(*rate);
-  machine.nics_per_node = int(fields.integer_or("nics_per_node", 1, 1, 1 << 20));
-  if (const YamlNode* share = fields.find("nic_efficiency")) machine.nic_efficiency = ratio_of(*share);
+  machine.nics_per_node = int(fields.integer_or("nics_per_node", 1, 1, most_nics_per_node));
+  if (const YamlNode* share = fields.find("nic_efficiency")) machine.nic_efficiency = share_of(*share);
   else if (machine.nodes > 1) defaults.push_back("platform.nic_efficiency: 0.9");
   if (const YamlNode* topology = fields.find("topology")) machine.has_leaves = choice_of(*topology, {"switch", "fat-tree"}) == 1;
   for (const char* key : {"nodes_per_leaf", "oversubscription"})
     if (const YamlNode* of_leaf = fields.find(key); of_leaf && !machine.has_leaves)
       refuse(*of_leaf, "is a fat tree's; write topology: fat-tree too, or remove the key");
-  machine.nodes_per_leaf = int(fields.integer_or("nodes_per_leaf", 4, 1, 1 << 20));
+  machine.nodes_per_leaf = int(fields.integer_or("nodes_per_leaf", 4, 1, most_nodes_per_leaf));
   if (const YamlNode* factor = fields.find("oversubscription")) machine.oversubscription = number_of(*factor);
   try {
     return completed(machine);

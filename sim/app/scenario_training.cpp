@@ -24,11 +24,6 @@ float positive(const YamlNode& value) {
       value, [](float x) { return x > 0; }, "has to be greater than 0");
 }
 
-float share(const YamlNode& value) {
-  return float_of(
-      value, [](float x) { return x >= 0 && x <= 1; }, "has to be from 0 to 1");
-}
-
 LossScale loss_scale_of(const YamlNode& node, std::vector<std::string>& defaults) {
   LossScale scale;
   scale.on = true;
@@ -68,7 +63,7 @@ LrSchedule schedule_of(const YamlNode& node, std::vector<std::string>& defaults)
   LrSchedule schedule;
   schedule.warmup = int(fields.integer_or("warmup_steps", 0, 0, most));
   schedule.decay_steps = int(fields.integer_or("cosine_steps", 0, 0, most));
-  schedule.floor = double(fields.value_or("min_lr_ratio", 0.f, "0", share));
+  schedule.floor = double(float(fields.value_or("min_lr_ratio", 0.0, "0", share_of)));
   if (schedule.decay_steps > 0 && schedule.decay_steps <= schedule.warmup)
     refuse(*fields.find("cosine_steps"), "ends before the warm-up does; it counts from the first step, so choose a larger number");
   return schedule;

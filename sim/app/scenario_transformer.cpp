@@ -115,9 +115,8 @@ TransformerPlan read_plan(const Fields& fields, const TransformerShape& shape, s
     const YamlNode* node = fields.find(key);
     if (!node) return 0.0;
     if (shape.family == Family::llama) refuse(*node, "Llama has no dropout; remove the key");
-    const double value = ratio_of(*node);
-    if (!(value >= 0 && value < 1))
-      refuse(*node, quoted(node->text) + " is no share of what is dropped; use 0 <= share < 1, as in 0.1 or 10%");
+    const double value = share_of(*node);
+    if (value == 1) refuse(*node, quoted(node->text) + " would drop everything; write a share below 1");
     return value;
   };
   plan.hidden_dropout = share("hidden_dropout"), plan.attention_dropout = share("attention_dropout");

@@ -134,16 +134,23 @@ bool have_unequal_steps(const std::vector<const Row*>& rows) {
                      [&](const Row* row) { return std::abs(samples(row) / samples(rows[0]) - 1) > 1e-6; });
 }
 
-/// What no row beats in both the figure and memory, the best by the figure first.
+/// Of the rows that fit, what no other one beats in the figure or in memory without being beaten in the other, the best by the
+/// figure first; equal ones are all told.
 std::string front_text(const SweepPlan& plan, std::vector<const Row*> rows, std::size_t figure, int top) {
   const std::size_t memory = index_of("gpu_needed_bytes");
+  std::erase_if(rows, [](const Row* row) { return row->status != "ok"; });
   sort_by(memory, rows);
   sort_by(figure, rows);
   std::vector<const Row*> front;
+  const auto is_equal = [&](const Row* a, const Row* b) {
+    return a->figures[figure] == b->figures[figure] && a->figures[memory] == b->figures[memory];
+  };
   for (const Row* row : rows)
-    if (front.empty() || row->figures[memory] < front.back()->figures[memory]) front.push_back(row);
-  return std::string("Pareto front of ") + sweep_figures()[figure].name + " against gpu_needed_bytes, of " +
-         std::to_string(rows.size()) + " runs:\n" + rows_text(plan, front, {figure, memory}, top);
+    if (front.empty() || row->figures[memory] < front.back()->figures[memory] || is_equal(row, front.back())) front.push_back(row);
+  const std::string head = std::string("Pareto front of ") + sweep_figures()[figure].name + " against gpu_needed_bytes";
+  if (front.empty()) return head + ": none of these runs fits.\n";
+  return head + ", of the " + (rows.size() == 1 ? "run that fits" : std::to_string(rows.size()) + " runs that fit") + ":\n" +
+         rows_text(plan, front, {figure, memory}, top);
 }
 
 }  // namespace

@@ -292,6 +292,8 @@ std::string decimal_text(double value) {
   return text == "-0" ? "0" : text;
 }
 
+std::string precise_text(double value) { return format("%.12g", value); }
+
 std::string figure_text(const std::string& name, double value) {
   if (std::isnan(value)) return "-";
   if (name.ends_with("_seconds")) return time_text(value);
@@ -299,8 +301,8 @@ std::string figure_text(const std::string& name, double value) {
 }
 
 std::string share_text(double share) {
-  if (share == 0) return "=";
   if (!std::isfinite(share)) return "";
+  if (std::abs(share) < 1e-9) return "=";  // sums that were added up in another order
   return format(std::abs(share) < 0.0005 ? "%+.1g %%" : "%+.1f %%", 100 * share);
 }
 

@@ -22,6 +22,7 @@ std::string wrapped(const std::string& text, std::size_t indent);
 
 // Figures as people read them.
 std::string decimal_text(double);  ///< at most 4 decimals, no trailing zeros: "3.75", "16"
+std::string precise_text(double);  ///< 12 digits, without the noise of sums in the 16th: "5e-06", "4"
 std::string bytes_text(double);    ///< "512 B", "1.20 GiB"
 std::string time_text(double);     ///< of seconds: "1.234 ms"
 /// By the unit in the figure's name: "step_seconds", "peak_bytes", "traffic"; a dash for what is not there.

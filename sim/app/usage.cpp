@@ -32,6 +32,13 @@ std::string refusal_of_whole_number(const std::string& text) {
   const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
   return error == std::errc() && end == text.data() + text.size() ? "" : quoted(text) + " is no whole number, or too large a one";
 }
+std::string refusal_of_any_share(const std::string& text) { return share_in(text) ? "" : refusal_of_share(text); }
+/// What CLI11 would take, too: every number, with 3 for true.
+std::string refusal_of_truth(const std::string& text) {
+  for (const char* known : {"true", "false", "on", "off"})
+    if (text == known) return {};
+  return quoted(text) + " is neither on nor off; a flag needs no value";
+}
 
 }  // namespace
 
@@ -48,11 +55,15 @@ std::string unknown_command(const CLI::App& app, int argc, const char* const* ar
   return "shardsim: there is no command " + quoted(word) + likely + " The commands are " + joined(names);
 }
 
-void check_numbers(CLI::App& app) {
-  for (CLI::App* command : app.get_subcommands(nullptr))
+void check_values(CLI::App& app) {
+  std::vector<CLI::App*> commands = app.get_subcommands(nullptr);
+  commands.push_back(&app);
+  for (CLI::App* command : commands)
     for (CLI::Option* option : command->get_options()) {
       if (option->get_type_name().starts_with("INT")) option->check(refusal_of_whole_number);
       if (option->get_type_name().starts_with("FLOAT")) option->check(refusal_of_number);
+      if (option->get_type_name() == "SHARE") option->check(refusal_of_any_share);
+      if (option->get_items_expected_max() == 0) option->check(refusal_of_truth);
     }
 }
 

@@ -13,6 +13,7 @@
 
 #include "app/agreement.h"
 #include "app/comparison.h"
+#include "app/fields.h"
 #include "app/protocols.h"
 #include "app/report.h"
 #include "app/run.h"
@@ -55,7 +56,7 @@ void read_rows(const std::string& text, Protocol& protocol) {
 Protocol protocol_of(const ValidateOptions& options) {
   Protocol protocol;
   protocol.overrides = options.overrides;
-  if (!options.max_mape.empty()) protocol.max_mape = percentage(options.max_mape, "--max-mape");
+  protocol.max_mape = share_in(options.max_mape);
   protocol.calibrate_per = options.calibrate_per.empty()      ? Protocol::Per::nothing
                            : options.calibrate_per == "group" ? Protocol::Per::group
                                                               : Protocol::Per::table;
@@ -148,12 +149,10 @@ int validate_run(const ValidateOptions& options) {
   if (std::filesystem::equivalent(options.table, options.measured, error))
     throw ScenarioError(options.measured +
                         ": is the folder of the prediction, too; name two runs, as in shardsim validate SIM MEASURED");
-  std::optional<double> max_error;
-  if (!options.max_error.empty()) max_error = percentage(options.max_error, "--max-error");
   const nlohmann::ordered_json compared = agreement(options.table, options.measured);
   print(options.json ? json_lines(compared) : agreement_text(compared));
   if (!options.html.empty()) write_page(options, compared);
-  const std::string against = disagreements(compared, max_error);
+  const std::string against = disagreements(compared, share_in(options.max_error));
   std::cerr << against;
   return against.empty() ? fine : missed;
 }
@@ -169,6 +168,7 @@ std::function<int(const Registry&)> add_validate_command(CLI::App& app) {
   CLI::Option* measured =
       command->add_option("MEASURED", options->measured, "The results folder of a measured run of the same scenario");
   command->add_option("--max-error", options->max_error, "Exit code 1 where the step of a run is off by more, as in 15%")
+      ->type_name("SHARE")
       ->needs(measured);
   command->add_option("--html", options->html, "Also write both runs as a page, their timelines one above the other")
       ->type_name("FILE")
@@ -182,6 +182,7 @@ std::function<int(const Registry&)> add_validate_command(CLI::App& app) {
       ->excludes(measured);
   command->add_option("--rows", options->rows, "Only these, counted from 1")->type_name("A..B")->excludes(all)->excludes(measured);
   command->add_option("--max-mape", options->max_mape, "Exit code 1 above this mean error, as in 12%")
+      ->type_name("SHARE")
       ->excludes(all)
       ->excludes(measured);
   command

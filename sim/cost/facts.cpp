@@ -127,7 +127,7 @@ std::vector<std::string> fact_names() {
 
 double parse_fact(const Fact& fact, std::string_view text) {
   const bool is_number = fact.measure == Measure::number;
-  const bool is_percentage = is_number && text.ends_with('%');
+  const bool is_percentage = fact.is_share() && text.ends_with('%');
   double value = parse_quantity(is_percentage ? text.substr(0, text.size() - 1) : text, fact.measure);
   if (is_percentage) value /= 100;
   if (!is_number && value != 0 && !std::isalpha((unsigned char)text.back()))

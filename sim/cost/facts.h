@@ -16,6 +16,8 @@ struct Fact {
   const char* name;
   Measure measure;
   double low, high;
+  /// Taken as 0.65 and as 65%. (A GeForce beats its specification, so that a share of it may be above 1.)
+  bool is_share() const { return measure == Measure::number && high <= 2; }
   bool is_needed;  ///< by every GPU; the others have defaults that cost nothing, or are asked for by the op that needs them
   double (*get)(const Gpu&);
   void (*set)(Gpu&, double);

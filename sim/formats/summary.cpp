@@ -156,9 +156,19 @@ void write_summary(std::ostream& stream, const RunFacts& facts, const std::vecto
   stream << json.dump(2, ' ', false, Json::error_handler_t::replace) << '\n';
 }
 
-bool is_summary(const std::string& text) {
-  const Json json = Json::parse(text, nullptr, false);
-  return json.is_object() && json.value("program", Json()) == "shardsim" && json.contains("schema_version");
+std::string fault_of_summary(const std::string& text) {
+  if (text.empty()) return "is damaged: it is empty";
+  Json json;
+  try {
+    json = Json::parse(text);
+  } catch (const Json::parse_error& error) {
+    const std::size_t at = std::min(error.byte, text.size());
+    const std::string line = "line " + std::to_string(1 + std::count(text.begin(), text.begin() + std::ptrdiff_t(at), '\n'));
+    return "is damaged: it " + (error.byte > text.size() ? "ends early, in " + line : "is no JSON from " + line + " on");
+  }
+  for (const char* key : {"schema_version", "program"})
+    if (!json.is_object() || !json.contains(key)) return std::string("is damaged: the key '") + key + "' is missing";
+  return json["program"] == "shardsim" ? "" : "was written by another program";
 }
 
 std::string hash_text(std::uint64_t hash) {

@@ -107,8 +107,8 @@ inline constexpr int summary_version = 1;
 /// One line per key, in a fixed order; numbers that are not finite become null.
 void write_summary(std::ostream&, const RunFacts&, const std::vector<Figures>&);
 
-/// True if the text is a summary.json that this program wrote.
-bool is_summary(const std::string& text);
+/// Why a text is no summary.json that this program wrote: "is damaged: it ends early, in line 31"; empty if it is one.
+std::string fault_of_summary(const std::string& text);
 
 /// 16 lower-case hex digits.
 std::string hash_text(std::uint64_t);

@@ -96,9 +96,9 @@ TEST_CASE("bytes and collectives that no machine changes contradict each other")
     }
   });
   CHECK(disagreements(agreement(scratch / "sim", scratch / "real"), {}) ==
-        "dp: collectives per step, all_gather: predicted 0.0, measured 0.5 count\n"
-        "dp: sent per step, of the rank that sends most: predicted 400.0, measured 401.0 bytes\n"
-        "dp: sent per step, all_gather: predicted 0.0, measured 1.0 bytes\n");
+        "dp: collectives per step, all_gather: predicted 0, measured 0.5 count\n"
+        "dp: sent per step, of the rank that sends most: predicted 400, measured 401 bytes\n"
+        "dp: sent per step, all_gather: predicted 0, measured 1 bytes\n");
 }
 
 TEST_CASE("runs of other worlds, models or schemes are not compared") {
@@ -128,7 +128,10 @@ TEST_CASE("what only one of the runs has is said, and a figure that every run ha
     try {
       const ordered_json compared = agreement(scratch / "sim", scratch / "real");
       if (compared["schemes"][0]["rows"] == whole["schemes"][0]["rows"]) continue;  // not a figure that is compared
-      CHECK(compared["schemes"][0]["uncompared"].size() == 1);
+      REQUIRE(compared["schemes"][0]["uncompared"].size() == 1);
+      const std::string lacked = compared["schemes"][0]["uncompared"][0], of = key.starts_with("loss") ? "loss, " : "";
+      CHECK_MESSAGE(lacked.starts_with(of), lacked);
+      CHECK(lacked.find(", ") < lacked.find(" (was not measured)"));  // which part's figure it is
       ++said;
     } catch (const ScenarioError& error) {
       CHECK(std::string(error.what()).find("real/summary.json: results[0]." + key + " is no number; run the scenario again") !=

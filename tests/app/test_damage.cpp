@@ -118,6 +118,34 @@ TEST_CASE("a file of a run that is gone, a folder, empty, cut or full of noise i
     }
 }
 
+TEST_CASE("of a damaged summary it is said what is wrong, and what helps, and the folder that it lies in is not overwritten") {
+  const Runs runs;
+  const std::string whole = runs.read("summary.json"), place = (runs.bad() / "summary.json").string() + ": ";
+  const auto check = [&](const std::string& text, const std::string& fault) {
+    runs.write("summary.json", text);
+    for (const Runs::Answer& answer : runs.answers()) {
+      REQUIRE_MESSAGE(answer.refusal, answer.reader);
+      CHECK_MESSAGE(answer.refusal->find(fault) != std::string::npos, *answer.refusal);
+      CHECK_MESSAGE(answer.refusal->find("another folder") != std::string::npos, *answer.refusal);
+      if (answer.reader != "run") CHECK_MESSAGE(answer.refusal->starts_with(place + fault), *answer.refusal);
+    }
+  };
+  check(whole.substr(0, whole.size() / 2), "is damaged: it ends early, in line ");
+  check("", "is damaged: it is empty");
+  for (const char* key : {"schema_version", "program"}) {
+    auto summary = nlohmann::ordered_json::parse(whole);
+    summary.erase(key);
+    check(summary.dump(2), std::string("is damaged: the key '") + key + "' is missing");
+  }
+  for (const auto& [key, value] : nlohmann::ordered_json::parse(whole)["results"][0].items()) {
+    auto summary = nlohmann::ordered_json::parse(whole);
+    summary["results"][0].erase(key);
+    runs.write("summary.json", summary.dump(2));
+    const std::optional<std::string> refusal = runs.answers().front().refusal;
+    if (refusal) CHECK(*refusal == place + "results[0]." + key + " is missing; run the scenario again to replace the file");
+  }
+}
+
 TEST_CASE("a cell of a run's tables that is no number is named with file, line and remedy, and never taken for another") {
   const Runs runs;
   const std::set<std::string> texts = {"scheme", "stream", "verb", "payload", "collective", "dtype", "group", "link", "cause"};

@@ -5,6 +5,7 @@
 #include <sstream>
 
 #include "app/explain_run.h"
+#include "app/shell.h"
 #include "core/error.h"
 #include "platforms.h"
 #include "scratch.h"
@@ -77,4 +78,49 @@ TEST_CASE("explain refuses a scheme that the scenario does not run and an op tha
   CHECK(explained.refusal().find("--scheme zero2: ") == 0);
   explained.options.scheme = "dp", explained.options.only = "rotate";
   CHECK(explained.refusal().find("--only rotate: this step has none; it has adam, add, add_bias, all_reduce") == 0);
+}
+
+TEST_CASE("explain prices the rank that it is asked for, and says where GPUs differ whose prices these are") {
+  Explained explained;
+  const std::string first = explained.text();
+  CHECK(first.find("GPUs differ") == std::string::npos);
+  explained.options.rank = 3;
+  std::string last = explained.text();
+  const std::size_t at = last.find("rank 3 is charged");
+  REQUIRE(at != std::string::npos);
+  CHECK(last.replace(at, 6, "rank 0") == first);
+
+  std::string slower = two_gpus;
+  slower.replace(slower.rfind("\"1Tf\""), 5, "\"0.25Tf\"");
+  const PlatformFile uneven(slower);
+  explained.options = {.scenario = explained.options.scenario, .overrides = {"platform=" + uneven.path().string(), "world=2"}};
+  explained.options.only = "matmul";
+  const auto seconds = [&](int rank) {
+    explained.options.rank = rank;
+    const std::string text = explained.text(), words = "rank " + std::to_string(rank);
+    CHECK_MESSAGE(
+        text.find("GPUs differ: these are the prices of " + words + "; --rank R prices another one.") != std::string::npos, text);
+    return std::atof(text.c_str() + text.find(words + " is charged ") + words.size() + 12);
+  };
+  CHECK(seconds(1) > 2 * seconds(0));
+  for (const int wrong : {-1, 2}) {
+    explained.options.rank = wrong;
+    CHECK(explained.refusal() ==
+          "--rank " + std::to_string(wrong) + ": there is no such rank; " + explained.options.scenario + " has the ranks 0 to 1");
+  }
+}
+
+TEST_CASE("a rank's prices have the collectives of all of its groups, whichever these are, folded or not") {
+  Explained explained;
+  for (const char* ranks : {"ranks=all", "ranks=auto"}) {
+    explained.options.overrides = {"schemes=[hsdp]", "mesh={replicas: 2, shards: 2}", ranks};
+    explained.options.rank = 0;
+    const std::string first = explained.text();
+    CHECK(lines_with(first, "all_reduce of ") > 0);
+    for (const int rank : {1, 2, 3}) {
+      explained.options.rank = rank;
+      for (const char* collective : {"all_reduce of ", "all_gather of ", "reduce_scatter of "})
+        CHECK(lines_with(explained.text(), collective) == lines_with(first, collective));
+    }
+  }
 }

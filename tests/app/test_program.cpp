@@ -1,61 +1,15 @@
 // The program from outside: exit codes, one clear line for what is wrong, and what it leaves behind.
 #include <doctest/doctest.h>
-#include <sys/wait.h>
 
 #include <cstdio>
 #include <nlohmann/json.hpp>
 #include <sstream>
 
-#include "scratch.h"
+#include "app/shell.h"
 
 namespace fs = std::filesystem;
-using shardsim::test::Scratch;
 
-namespace {
-
-constexpr const char* platform = R"(<?xml version="1.0"?>
-<!DOCTYPE platform SYSTEM "https://simgrid.org/simgrid.dtd">
-<!-- Two GPUs and a wire. -->
-<platform version="4.1"><zone id="box" routing="Full">
-  <host id="gpu0" speed="1Gf"><prop id="gpu" value="tiny"/><prop id="memory" value="1GiB"/>
-    <prop id="memory_bandwidth" value="100GBps"/><prop id="fp32_flops" value="1Tf"/><prop id="bf16_flops" value="2Tf"/></host>
-  <host id="gpu1" speed="1Gf"><prop id="gpu" value="tiny"/><prop id="memory" value="1GiB"/>
-    <prop id="memory_bandwidth" value="100GBps"/><prop id="fp32_flops" value="1Tf"/><prop id="bf16_flops" value="2Tf"/></host>
-  <link id="wire" bandwidth="1GBps" latency="1us" sharing_policy="SPLITDUPLEX"/>
-  <route src="gpu0" dst="gpu1"><link_ctn id="wire" direction="UP"/></route>
-</zone></platform>
-)";
-
-constexpr const char* scenario =
-    "schemes: [dp, zero3]\nplatform: box.xml\nworld: 2\nmodel: {kind: mlp, widths: [3, 5, 2]}\nbatch: {micro: 4}\nsteps: 3\n";
-
-/// Runs the program in a folder of its own.
-class Shell {
- public:
-  explicit Shell(std::string before = "") : before_(std::move(before)) {
-    folder_.write("box.xml", platform);
-    folder_.write("s.yaml", scenario);
-  }
-  int operator()(const std::string& arguments) {
-    const std::string command =
-        "cd '" + folder_.path().string() + "' && " + before_ + SHARDSIM_PROGRAM " " + arguments + " >out 2>err </dev/null";
-    const int status = std::system(command.c_str());
-    return WIFEXITED(status) ? WEXITSTATUS(status) : -1;
-  }
-  std::string out() const { return folder_.read("out"); }
-  std::string err() const { return folder_.read("err"); }
-  const Scratch& folder() const { return folder_; }
-
- private:
-  std::string before_;
-  Scratch folder_;
-};
-
-bool is_one_line(const std::string& text) { return !text.empty() && text.find('\n') == text.size() - 1; }
-
-bool has(const std::string& text, const std::string& part) { return text.find(part) != std::string::npos; }
-
-}  // namespace
+using namespace shardsim::test;
 
 TEST_CASE("a run prints the table, names its results and ends with 0") {
   Shell shardsim;
@@ -64,16 +18,6 @@ TEST_CASE("a run prints the table, names its results and ends with 0") {
   CHECK(has(shardsim.out(), "Results: results/s\n"));
   CHECK(shardsim.err().empty());
   CHECK(fs::exists(shardsim.folder() / "results/s/zero3/trace.json"));
-}
-
-TEST_CASE("a command that does not exist names the likely one, and no ranks are no default") {
-  Shell shardsim;
-  CHECK(shardsim("runn s.yaml") == 2);
-  CHECK(shardsim.err().find("shardsim: there is no command 'runn'; did you mean run? The commands are run, explain") == 0);
-  CHECK(shardsim("paint s.yaml") == 2);
-  CHECK_FALSE(has(shardsim.err(), "did you mean"));
-  CHECK(shardsim("run s.yaml --ranks ''") == 2);
-  CHECK(shardsim.err() == "--set record.ranks: is an empty list; write it as ranks: [0, 1, 8-15]\n");
 }
 
 TEST_CASE("a run that does not fit because of its buckets is told to make them smaller") {
@@ -197,66 +141,6 @@ TEST_CASE("wrong input is one line and exit code 2, and leaves no results behind
   CHECK(is_one_line(shardsim.err()));
 }
 
-TEST_CASE("wrong usage is exit code 2, help and version are 0") {
-  Shell shardsim;
-  for (const char* arguments : {"", "run", "walk s.yaml", "run s.yaml --backend gpu", "run s.yaml --colour", "list", "list horses",
-                                "explain", "explain zero4", "run s.yaml extra"}) {
-    INFO(arguments);
-    CHECK(shardsim(arguments) == 2);
-    CHECK_FALSE(shardsim.err().empty());
-  }
-  for (const char* arguments : {"--help", "run --help", "list --help", "explain --help", "--version"}) {
-    INFO(arguments);
-    CHECK(shardsim(arguments) == 0);
-    CHECK_FALSE(shardsim.out().empty());
-  }
-}
-
-TEST_CASE("whatever is wrong with a command's options is one line that names the command and where to read on") {
-  Shell shardsim;
-  REQUIRE(shardsim("--help") == 0);
-  int tried = 0;
-  const auto is_refused = [&](const std::string& command, const std::string& arguments, const std::string& named) {
-    INFO(command << " " << arguments);
-    CHECK(shardsim(command + " " + arguments) == 2);
-    CHECK_MESSAGE(is_one_line(shardsim.err()), shardsim.err());
-    CHECK_MESSAGE(has(shardsim.err(), named), shardsim.err());
-    CHECK_MESSAGE(has(shardsim.err(), "; 'shardsim " + command + " --help' says what there is\n"), shardsim.err());
-    CHECK(shardsim.out().empty());
-    ++tried;
-  };
-  for (const std::string command :
-       {"run", "explain", "list", "platform", "report", "compare", "figures", "validate", "calibrate", "sweep"}) {
-    REQUIRE(shardsim(command + " --help") == 0);
-    std::istringstream help(shardsim.out());
-    for (std::string line; std::getline(help, line);) {
-      const std::size_t dashes = line.find("--");
-      if (line.find_first_not_of(' ') != 2 || dashes == std::string::npos || dashes > 6) continue;
-      std::istringstream words(line.substr(dashes));
-      std::string name, kind;
-      words >> name >> kind;
-      if (kind.size() < 2 || !std::isupper(kind[1])) continue;  // takes no value
-      is_refused(command, name, name);
-      if (!kind.starts_with("INT") && !kind.starts_with("FLOAT") && !kind.starts_with("UINT") && !has(kind, "{")) continue;
-      for (const char* value : {"abc", "1e999", "''", "1x"}) is_refused(command, name + " " + value, name);
-      if (kind.starts_with("INT"))
-        for (const char* value : {"1.5", "99999999999999999999", "nan"}) is_refused(command, name + " " + value, name);
-    }
-    if (command != "explain") is_refused(command, "--colour 'a\nb'", "");
-  }
-  CHECK(tried > 60);
-  is_refused("run", "", "SCENARIO is required");
-  is_refused("run", "s.yaml --nnodes abc", "--nnodes: 'abc' is no whole number, or too large a one");
-  is_refused("platform", "--gpu h100-sxm --nic-efficiency abc", "--nic-efficiency: 'abc' is no number");
-  CHECK(shardsim("") == 2);
-  CHECK(is_one_line(shardsim.err()));
-}
-
-TEST_CASE("an override does not swallow the scenario's name") {
-  Shell shardsim;
-  CHECK(shardsim("run --set steps=1 --set schemes=[dp] s.yaml --quiet") == 0);
-}
-
 TEST_CASE("a loss that diverges is reported with its step, and the run is fine") {
   Shell shardsim;
   REQUIRE(shardsim("run s.yaml -o r --set optimizer.lr=1e38 --set schemes=dp") == 0);
@@ -291,9 +175,9 @@ TEST_CASE("explain of two schemes shows the diff of their code and of their cons
   CHECK(shardsim("explain zero1 zero9") == 2);
   CHECK(has(shardsim.err(), "known schemes: dp, zero1"));
   for (const char* wrong : {"explain", "explain zero1 zero2 zero3", "explain --stage 3"}) CHECK(shardsim(wrong) == 2);
-  for (const char* of_scenario : {"--only matmul", "--set steps=2", "--scheme dp"}) {
+  for (const char* of_scenario : {"--only matmul", "--set steps=2", "--scheme dp", "--rank 1"}) {
     CHECK(shardsim("explain zero1 " + std::string(of_scenario)) == 2);
-    CHECK(shardsim.err() == "explain: --scheme, --only and --set are of a scenario; name its file\n");
+    CHECK(shardsim.err() == "explain: --scheme, --rank, --only and --set are of a scenario; name its file\n");
   }
   CHECK(shardsim("explain zero1 --stage 3") == 2);
   CHECK(shardsim.err() == "zero1: --stage: unknown option; this scheme has none\n");
@@ -342,4 +226,24 @@ TEST_CASE("a run is compared with a measured one, at once or afterwards") {
   CHECK(shardsim("run s.yaml -o other --against nowhere") == 2);
   CHECK(is_one_line(shardsim.err()));
   CHECK(!fs::exists(shardsim.folder() / "other"));
+}
+
+TEST_CASE("where ranks own different parts of a model, the printout says which ranks the traces have") {
+  Shell shardsim;
+  shardsim.folder().write(
+      "g.yaml",
+      "schemes: [dp, zero3, pytorch_ddp, fsdp2, nanotron_zero1, torch_zero_redundancy_optimizer]\n"
+      "platform: {gpu: h100-sxm, nodes: 2, gpus_per_node: 7, nic: 400Gbps}\nworld: 14\nnumerics: off\nsteps: 2\n"
+      "model: {kind: gpt2, layers: 2, hidden: 64, heads: 4, vocab: 130, positions: 16}\nstreams: 3\n");
+  const auto named = [&](const std::string& ranks) {
+    REQUIRE(shardsim("run g.yaml -o g --json" + ranks) == 0);
+    const nlohmann::json notes = nlohmann::json::parse(shardsim.out())["notes"];
+    std::string schemes;
+    for (const std::string note : notes)
+      if (has(note, ": In traces, CSVs and compute times: only ranks 0-7 (record: ranks)."))
+        schemes += note.substr(0, note.find(':')) + " ";
+    return schemes;
+  };
+  CHECK(named("") == "fsdp2 nanotron_zero1 torch_zero_redundancy_optimizer ");
+  CHECK(named(" --ranks 0-13") == "");
 }

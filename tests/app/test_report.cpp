@@ -117,7 +117,7 @@ TEST_CASE("a summary that no run has written so is refused by the place that is 
 
 TEST_CASE("a folder that no run wrote has no report") {
   const test::Scratch scratch;
-  scratch.write("summary.json", "{}");
+  scratch.write("thesis.tex", "years of work");
   CHECK_THROWS_WITH_AS(report_data(scratch.path()), doctest::Contains("is no folder that 'shardsim run' wrote"), ScenarioError);
   write_results(scratch / "out");
   std::filesystem::remove(scratch / "out/zero3/links.csv");

@@ -83,9 +83,11 @@ TEST_CASE("a folder that holds anything else is refused and left alone") {
   const test::Scratch scratch;
   fs::create_directory(scratch / "mine");
   scratch.write("mine/thesis.tex", "years of work");
-  CHECK(refusal(scratch / "mine").find("holds files that are not the results of a run; nothing was touched") != std::string::npos);
+  CHECK(refusal(scratch / "mine")
+            .find("holds files that are not the results of a run (there is no summary.json); nothing was touched") !=
+        std::string::npos);
   scratch.write("mine/summary.json", "{\"schema_version\": 1}");
-  CHECK(refusal(scratch / "mine").find("holds files that are not the results") != std::string::npos);
+  CHECK(refusal(scratch / "mine").find("(summary.json is damaged: the key 'program' is missing)") != std::string::npos);
   CHECK(scratch.read("mine/thesis.tex") == "years of work");
 
   write(scratch / "out", {"dp"});

@@ -158,6 +158,41 @@ std::string outcome(const std::string& status, double seconds, double samples_pe
 
 }  // namespace
 
+TEST_CASE("the Pareto front has every run that fits and that no other one beats, equal ones too, and nothing else") {
+  SweepPlan plan = plan_of({"steps=1,2,3,4,5,6"}, "", {"schemes=dp"});
+  plan.file = "s.yaml";
+  int many = 0;
+  for (unsigned seed = 0; seed < 200; ++seed) {
+    struct Run {
+      bool fits;
+      double seconds, bytes;
+    };
+    std::vector<Run> runs;
+    Words outcomes;
+    for (unsigned i = 0; i < 6; ++i) {  // few values, so that many are equal
+      const unsigned draw = (seed * 6 + i + 1) * 2654435761u >> 16;
+      runs.push_back({draw % 8 != 0, 1.0 + draw / 8 % 3, double((1 + draw / 24 % 3) << 20)});
+      outcomes.push_back(outcome(runs[i].fits ? "ok" : "does_not_fit", runs[i].seconds, 1, runs[i].bytes));
+    }
+    std::string text = ranking_text(plan, outcomes, {"step_seconds", false, 10});
+    text.erase(0, text.find("Pareto front"));
+    const auto beats = [](const Run& a, const Run& b) {
+      return a.fits && a.seconds <= b.seconds && a.bytes <= b.bytes && (a.seconds < b.seconds || a.bytes < b.bytes);
+    };
+    int on_front = 0;
+    for (unsigned i = 0; i < 6; ++i) {
+      const bool is_beaten = std::any_of(runs.begin(), runs.end(), [&](const Run& other) { return beats(other, runs[i]); });
+      const bool is_told = text.find("  " + std::to_string(i + 1) + "      dp      ") != std::string::npos;
+      CHECK_MESSAGE(is_told == (runs[i].fits && !is_beaten), text);
+      on_front += is_told;
+    }
+    many += on_front > 2;
+    CHECK(text.find("does_not_fit") == std::string::npos);
+    if (on_front == 0) CHECK(text == "Pareto front of step_seconds against gpu_needed_bytes: none of these runs fits.\n");
+  }
+  CHECK(many > 10);
+}
+
 TEST_CASE("rows are ranked, those that do not fit only if wanted, and the Pareto front is what nothing beats in both") {
   SweepPlan plan = plan_of({"steps=1,2,3,4,5"}, "", {"schemes=dp"});
   plan.file = "s.yaml";
@@ -173,16 +208,16 @@ TEST_CASE("rows are ranked, those that do not fit only if wanted, and the Pareto
         "  2  4      dp      12                  2.500 s       5.00 MiB          ok\n"
         "  and 1 more\n"
         "\n"
-        "Pareto front of samples_per_second against gpu_needed_bytes, of 3 runs:\n"
+        "Pareto front of samples_per_second against gpu_needed_bytes, of the 3 runs that fit:\n"
         "  #  steps  scheme  samples_per_second  gpu_needed_bytes  status\n"
         "  1  3      dp      15                  4.00 MiB          ok\n"
         "  2  1      dp      10                  1.00 MiB          ok\n");
   const std::string all = ranking_text(plan, outcomes, {"gpu_needed_bytes", false, 1});
   CHECK(all.find("  1  1      dp      1.00 MiB") != std::string::npos);
-  CHECK(all.find("Pareto front of step_seconds against gpu_needed_bytes, of 4 runs:\n"
+  CHECK(all.find("Pareto front of step_seconds against gpu_needed_bytes, of the 3 runs that fit:\n"
                  "  #  steps  scheme  step_seconds  gpu_needed_bytes  status\n"
-                 "  1  2      dp      1.000 s       9.00 MiB          does_not_fit\n"
-                 "  and 2 more\n") != std::string::npos);
+                 "  1  3      dp      2.000 s       4.00 MiB          ok\n"
+                 "  and 1 more\n") != std::string::npos);
   const Words too_large(5, outcome("does_not_fit", 1, 30, 9 << 20)), too_much_for_hosts(5, outcome("does_not_fit", 1, 30, 1));
   CHECK(ranking_text(plan, too_large, {"step_seconds", true, 1}).find("needs 9.00 MiB of the GPU's 1 B.") != std::string::npos);
   CHECK(ranking_text(plan, too_much_for_hosts, {"step_seconds", true, 1}).find("needs 1 B of the host's 1 B.") !=

@@ -32,6 +32,11 @@ TEST_CASE("numbers are printed as people read them") {
   CHECK(time_text(0) == "0 s");
   CHECK(time_text(0.0015) == "1.500 ms");
   CHECK(time_text(2.5e-6) == "2.500 us");
+  CHECK(precise_text(4.000000000000002) == "4");
+  CHECK(precise_text(5e-6) == "5e-06");
+  CHECK(share_text(0.1234) == "+12.3 %");
+  CHECK(share_text(-1e-8) == "-1e-06 %");
+  for (const double rounding : {0.0, 3e-14, -3e-14, 1e-16}) CHECK(share_text(rounding) == "=");
 }
 
 TEST_CASE("formula and simulated stand side by side") {

@@ -39,7 +39,7 @@ formats::Figures figures() {
 json written(const formats::Figures& f) {
   std::ostringstream out;
   formats::write_summary(out, {"name", "s.yaml", "full", "ring", "platform", {}, {}}, {f});
-  CHECK(formats::is_summary(out.str()));
+  CHECK(formats::fault_of_summary(out.str()).empty());
   return json::parse(out.str());
 }
 
@@ -134,9 +134,24 @@ TEST_CASE("without numerics there is no loss and no hash") {
   CHECK(result["diverged"] == false);
 }
 
-TEST_CASE("only a summary of this program is taken for one") {
-  CHECK_FALSE(formats::is_summary("{}"));
-  CHECK_FALSE(formats::is_summary("[1]"));
-  CHECK_FALSE(formats::is_summary("not json"));
-  CHECK_FALSE(formats::is_summary(R"({"schema_version": 1, "program": "other"})"));
+TEST_CASE("only a summary of this program is taken for one, and what is wrong with another is said") {
+  using formats::fault_of_summary;
+  CHECK(fault_of_summary("") == "is damaged: it is empty");
+  CHECK(fault_of_summary("{}") == "is damaged: the key 'schema_version' is missing");
+  CHECK(fault_of_summary("[1]") == "is damaged: the key 'schema_version' is missing");
+  CHECK(fault_of_summary(R"({"schema_version": 1})") == "is damaged: the key 'program' is missing");
+  CHECK(fault_of_summary("not json") == "is damaged: it is no JSON from line 1 on");
+  CHECK(fault_of_summary("{\n\"a\": 1,\n}\n") == "is damaged: it is no JSON from line 3 on");
+  CHECK(fault_of_summary(R"({"schema_version": 1, "program": "other"})") == "was written by another program");
+}
+
+TEST_CASE("a summary that is cut anywhere ends early, in the line where it is cut") {
+  std::ostringstream out;
+  formats::write_summary(out, {}, {figures()});
+  const std::string whole = out.str();
+  int line = 1;
+  for (std::size_t size = 1; size + 1 < whole.size(); ++size) {  // the last character is the file's last line end
+    line += whole[size - 1] == '\n';
+    REQUIRE(formats::fault_of_summary(whole.substr(0, size)) == "is damaged: it ends early, in line " + std::to_string(line));
+  }
 }

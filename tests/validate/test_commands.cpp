@@ -34,6 +34,8 @@ TEST_CASE("a mean error above --max-mape is exit code 1, one below is 0, and the
   CHECK(has(folder.read("out"), "+8.0 %"));
   CHECK(shell(folder, "validate base.csv --max-mape 9%") == 0);
   CHECK(shell(folder, "validate base.csv --max-mape 7%") == 1);
+  CHECK(shell(folder, "validate base.csv --max-mape 0.09") == 0);
+  CHECK(shell(folder, "validate base.csv --max-mape 0.07") == 1);
   CHECK(folder.read("err") == "base.csv: the mean error is 8.0 %, more than the 7.0 % allowed\n");
   CHECK(shell(folder, "validate base.csv --json --rows 2..2") == 0);
   const auto json = nlohmann::json::parse(folder.read("out"));

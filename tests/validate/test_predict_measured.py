@@ -88,7 +88,7 @@ class PredictMeasuredCase(unittest.TestCase):
         self.assertIn("as simulated", done.stdout)
         done, _ = self.predict("--max-error", "0")
         self.assertEqual(done.returncode, 1)
-        for wrong in ("nan", "-1", "1e999%", "%", "few"):
+        for wrong in ("nan", "-1", "1e999%", "%", "few", "5", "101%"):
             done, _ = self.predict("--max-error", wrong)
             self.assertEqual(done.returncode, 2, wrong)
 

@@ -12,6 +12,7 @@
 #include <thread>
 
 #include "backends/cuda/errors.h"
+#include "numerics/digest.h"
 
 namespace shardsim::cuda {
 namespace {
@@ -38,11 +39,10 @@ struct Hello {
   std::uint64_t run = 0;
 };
 
-/// 64-bit FNV-1a.
 std::uint64_t digest_of(const std::string& run) {
-  std::uint64_t hash = 0xcbf29ce484222325;
-  for (const char c : run) hash = (hash ^ std::uint8_t(c)) * 0x100000001b3;
-  return hash;
+  numerics::Digest digest;
+  for (const char c : run) digest.take(std::uint8_t(c));
+  return digest.value();
 }
 
 Hello hello_of(const Nodes& nodes, const std::string& run) {

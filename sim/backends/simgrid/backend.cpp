@@ -54,7 +54,8 @@ void SimgridBackend::run(int world, const Body& body) {
     run.devices[rank] = std::make_unique<SimDevice>(run.world, rank, *run.platform.gpus[rank], settings_, jitter);
     run.world.devices.push_back(run.devices[rank].get());
   }
-  run.devices.front()->note_prices(settings_.notes);
+  settings_.noted_rank = representative(settings_.noted_rank);
+  run.devices[settings_.noted_rank]->note_prices(settings_.notes);
   for (const auto& [rank, jitter] : jitters) {
     sg::Actor::create("rank " + std::to_string(rank), run.platform.host_of(rank), [&run, &body, rank = rank] {
       try {

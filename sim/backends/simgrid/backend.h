@@ -40,10 +40,11 @@ struct SimgridSettings : BackendSettings {
   int launch_queue = 1024;                   ///< entries that a host may be ahead of its streams: CUDA's launch queue
   std::filesystem::path platform;
   cost::Prices prices;                ///< laid over the platform's facts
-  cost::PriceNotes* notes = nullptr;  ///< receives what rank 0 is charged
-  bool meters_links = false;          ///< SimGrid counts the bytes of every link too (slower): for cross-checks
-  std::vector<std::string> tracing;   ///< SimGrid's own settings of its traces, as in "tracing/filename:run.paje"
-  int messages = 2;                   ///< the descriptor that receives SimGrid's words about a platform that it refuses
+  cost::PriceNotes* notes = nullptr;  ///< receives what `noted_rank`, or who is simulated for it, is charged
+  int noted_rank = 0;
+  bool meters_links = false;         ///< SimGrid counts the bytes of every link too (slower): for cross-checks
+  std::vector<std::string> tracing;  ///< SimGrid's own settings of its traces, as in "tracing/filename:run.paje"
+  int messages = 2;                  ///< the descriptor that receives SimGrid's words about a platform that it refuses
 };
 
 /// SimGrid's own words when it ended the process over a platform, in one line that names the file; empty if they are none.

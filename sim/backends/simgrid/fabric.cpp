@@ -78,9 +78,14 @@ cost::CollectivePrice Network::price(const Ring& ring, Verb verb, std::int64_t b
   }
 }
 
+static bool is_member(const Group& group, int rank) {
+  const int beyond = rank - group.first;
+  return beyond >= 0 && beyond % group.stride == 0 && beyond / group.stride < group.size;
+}
+
 void Network::note(const Ring& ring, const Pending& pending, const cost::CollectivePrice& price) const {
-  if (!settings_.notes || ring.group.first != 0) return;  // rank 0 is the first member of its groups
-  const Gpu& gpu = *platform_.gpus[0];
+  if (!settings_.notes || !is_member(ring.group, settings_.noted_rank)) return;
+  const Gpu& gpu = *platform_.gpus[settings_.noted_rank];
   const double bytes = double(pending.bytes), sent = formulas::sent_bytes(pending.verb, ring.group.size, bytes);
   const char* origin = settings_.latency == Latency::nccl ? "NCCL" : "platform";
   std::string words = cost::in_words(price, pending.verb, ring.group.size, bytes, settings_.collectives, origin);
