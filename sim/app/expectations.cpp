@@ -57,8 +57,8 @@ std::vector<std::string> missed_expectations(const Scenario& scenario, const std
       const bool has_padding = figures.padding > 0 && (e.key == "traffic" || e.key.find("bytes") != std::string::npos);
       std::string text = place(scenario, e.line) + ": " + figures.scheme + "." + e.key + ": expected " + precise_text(e.value);
       if (e.within > 0) text += " within " + precise_text(e.within * 100) + "%";
-      text +=
-          std::isnan(found) && figures.losses.empty() ? ", but there is no loss without numerics" : ", found " + precise_text(found);
+      text += std::isnan(found) && figures.losses.empty() ? ", but there is no loss without numerics"
+                                                          : ", found " + precise_text(found);
       if (has_padding) text += " (with padding of " + std::to_string(figures.padding) + " parameters)";
       misses.push_back(text);
     }

@@ -140,6 +140,10 @@ MachineSpec completed(MachineSpec m) {
     refuse_unless(value >= 1 && value <= most,
                   format("--%s: '%d' is out of range; write a whole number from 1 to %d", option, value, most));
   };
+  const auto rate_in_range = [](const char* option, double rate) {
+    refuse_unless(rate >= 1e6 && rate <= 1e15,
+                  format("--%s: '%.10gBps' is out of range; write a rate from 1MBps to 1PBps", option, rate));
+  };
   refuse_unless(m.title.find("--") == std::string::npos, "--title: '--' cannot stand in a comment of XML; write it otherwise");
   at_most("nodes", m.nodes, most_nodes), at_most("gpus-per-node", m.gpus_per_node, most_gpus_per_node);
   const cost::GpuRow* row = cost::find_gpu(m.gpu);
@@ -150,10 +154,10 @@ MachineSpec completed(MachineSpec m) {
   refuse_unless(!is_nvlink(m) || row->nvlink_gbps > 0 || m.intra_bandwidth,
                 "--intra nvlink: a " + std::string(row->name) + " has no NVLink; use pcie, or say --intra-bandwidth");
   if (!m.intra_bandwidth) m.intra_bandwidth = is_nvlink(m) ? 0.8 * row->nvlink_gbps * 1e9 : 55e9 / double(1 << (5 - row->pcie));
-  in_range("intra-bandwidth", *m.intra_bandwidth, 1e6, 1e15);
+  rate_in_range("intra-bandwidth", *m.intra_bandwidth);
   refuse_unless(m.nodes == 1 || m.nic, "--nic is missing: several nodes need a network; write for example --nic 400Gbps");
   refuse_unless(m.nodes > 1 || !m.nic, "--nic: one node has no network; leave it out, or say --nodes");
-  if (m.nic) in_range("nic", *m.nic, 1e6, 1e15);
+  if (m.nic) rate_in_range("nic", *m.nic);
   at_most("nics-per-node", m.nics_per_node, most_nics_per_node), in_range("nic-efficiency", m.nic_efficiency, 0.01, 1);
   refuse_unless(m.nodes > 1 || m.nics_per_node == 1, "--nics-per-node: one node has no network; leave it out, or say --nodes");
   at_most("nodes-per-leaf", m.nodes_per_leaf, most_nodes_per_leaf), in_range("oversubscription", m.oversubscription, 1, 1000);

@@ -13,8 +13,7 @@ Original original_of(const Scenario& scenario, const TrainingSet& set, const Sch
 }
 
 std::unique_ptr<Score> score_of(const Scenario& scenario, const TrainingSet& set, const SchemeChoice& choice) {
-  if (scenario.numerics != Numerics::off || scenario.checks_hazards || scenario.memory.torch || scenario.noted_rank)
-    return nullptr;
+  if (scenario.numerics != Numerics::off || scenario.checks_hazards || scenario.memory.torch || scenario.noted_rank) return nullptr;
   auto score = std::make_unique<Score>(original_of(scenario, set, choice));
   return score->is_even() ? std::move(score) : nullptr;
 }

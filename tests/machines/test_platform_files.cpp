@@ -153,7 +153,7 @@ TEST_CASE("nonsense is refused in one line that names the option") {
       {with(good, [](MachineSpec& m) { m.gpus_per_node = -1; }), "--gpus-per-node"},
       {with(good, [](MachineSpec& m) { m.gpu = "h101"; }), "known GPUs"},
       {with(good, [](MachineSpec& m) { m.nic.reset(); }), "--nic is missing"},
-      {with(good, [](MachineSpec& m) { m.nic = 0; }), "--nic "},
+      {with(good, [](MachineSpec& m) { m.nic = 0; }), "--nic: '0Bps' is out of range; write a rate from 1MBps to 1PBps"},
       {with(good, [](MachineSpec& m) { m.nics_per_node = 0; }), "--nics-per-node"},
       {with(good, [](MachineSpec& m) { m.nic_efficiency = 1.5; }), "--nic-efficiency"},
       {with(good, [](MachineSpec& m) { m.oversubscription = 2; }), "--topology fat-tree"},
