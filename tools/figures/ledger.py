@@ -1,9 +1,9 @@
 # The ledger by stage: the 16 bytes of a parameter, and what each scheme keeps of them between steps.
 from runs import one
-from style import BANDS, legend_above, short, slide, turn_long_names, write_above, write_rings
+from style import BANDS, cut_off, legend_above, names_below, short, slide, write_above, write_rings
 
 CAPTION = """What a rank holds between steps, in bytes per parameter, by band. Each stage keeps a slice of one
-band more; the ring marks the closed form."""
+band more; the ring marks the closed form. A bar with an arrow goes on beyond the scale, to the value that is written on it."""
 
 
 def draw(runs):
@@ -18,11 +18,12 @@ def draw(runs):
         below = [b + (value or 0) for b, value in zip(below, values)]
         used += values
     totals = [run.figure(s, "resident_bytes_per_param") for s in run.schemes]
+    axes.set(title="Resident model state", ylabel="bytes per parameter")
+    cut_off(axes, range(len(totals)), totals)
     write_above(axes, bars, map(short, totals), gap=5)
     formulas = [run.figure(s, "formula_resident_bytes_per_param") for s in run.schemes]
     known = [(s, f) for s, f in zip(run.schemes, formulas) if f is not None]
     write_rings(axes, known, "closed form")
-    axes.set(title="Resident model state", ylabel="bytes per parameter", ylim=(0, max(totals) * 1.18))
     legend_above(figure)
-    turn_long_names(axes, run.schemes)
+    names_below(axes, run.schemes)
     return figure, used + totals + formulas

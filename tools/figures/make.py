@@ -3,11 +3,13 @@
 import argparse
 import csv
 import importlib
+import json
+import os
 import pathlib
 import sys
 import textwrap
 
-from runs import Run, Unfit, sweep_points
+from runs import Run, Unfit, dimensions, sweep_points
 
 try:
     from style import plt
@@ -15,10 +17,11 @@ except ImportError:
     print("figures: matplotlib is missing; install it with: apt-get install python3-matplotlib", file=sys.stderr)
     sys.exit(2)
 
-# Of one run; of several that differ (of one sweep, too); of a run whose scenario tells of a real one; of validations.
+# Of one run; of several that differ (the last of a sweep, too). Others: of a sweep of several keys; of a run whose scenario tells
+# of a real one; of validations.
 OF_ONE = ["ledger", "resident_and_peak", "split_all_reduce", "traffic", "timeline", "memory", "loss"]
 OF_SEVERAL = ["scaling", "sweep"]
-ALL = [*OF_ONE, *OF_SEVERAL, "measured", "prediction"]
+ALL = [*OF_ONE, *OF_SEVERAL, "pareto", "measured", "prediction"]
 # What reading a file that somebody has cut, emptied or edited may end in.
 BROKEN = (LookupError, NameError, StopIteration, TypeError, ValueError)
 METADATA = {"svg": {"Date": None}, "pdf": {"CreationDate": None}, "png": {"Software": None}}
@@ -29,6 +32,20 @@ def opened(folder):
         return Run(folder)
     except BROKEN as problem:
         raise ValueError(f"{folder}/summary.json: is not as a run writes it ({problem}); run the scenario again") from None
+
+
+def checked(file):
+    """A file that `validate --json` printed."""
+    try:
+        if isinstance(json.loads(file.read_text(encoding="utf-8")), list):
+            return file
+    except ValueError:
+        pass
+    for folder in file.absolute().parents[:2]:
+        if any((folder / name).is_file() for name in ("summary.json", "sweep.csv")):
+            where = folder if file.is_absolute() else os.path.relpath(folder)
+            raise ValueError(f"{file}: is a file of a run or a sweep; give its folder, as in: shardsim figures {where}")
+    raise ValueError(f"{file}: is not a file that 'shardsim validate --json' printed; of a run or a sweep give the folder")
 
 
 def origins(used):
@@ -50,7 +67,7 @@ def write(figure, used, name, module, folder, formats):
         writer.writerow(["file", "place", "divided_by", "drawn"])
         writer.writerows(numbers)
     files = ", ".join(dict.fromkeys(file for file, *_ in numbers))
-    caption = " ".join(module.CAPTION.split())
+    caption = " ".join(f"{module.CAPTION} {figure.get_label()}".split())
     origin = f"{len(numbers)} numbers, from {files}; {name}.csv says where each of them stands."
     text = textwrap.fill(caption, 100) + "\n\n" + textwrap.fill(origin, 100, break_on_hyphens=False) + "\n"
     (folder / f"{name}.txt").write_text(text, encoding="utf-8")
@@ -81,15 +98,18 @@ def main():
     output = options.output or pathlib.Path("figures") / options.runs[0].resolve().stem
 
     sweeps = [path for path in options.runs if (path / "sweep.csv").is_file()]
-    validations = [path for path in options.runs if path.is_file()]
+    validations = [checked(path) for path in options.runs if path.is_file()]
     runs = [opened(path) for path in options.runs if path not in sweeps + validations]
     output.mkdir(parents=True, exist_ok=True)
     prefixes = prefixes_of([run.folder for run in runs], "run")
     jobs = [(prefix + name, name, [run]) for prefix, run in zip(prefixes, runs) for name in OF_ONE]
     jobs += [(prefix + "measured", "measured", [run]) for prefix, run in zip(prefixes, runs) if run.has_measured]
     jobs += [(name, name, runs) for name in OF_SEVERAL if len(runs) > 1]
-    jobs += [(prefix + "sweep", "sweep", sweep_points(path / "sweep.csv"))
-             for prefix, path in zip(prefixes_of(sweeps, "sweep", alone=len(runs) < 2), sweeps)]
+    for prefix, path in zip(prefixes_of(sweeps, "sweep", alone=len(runs) < 2), sweeps):
+        points = sweep_points(path / "sweep.csv")
+        jobs.append((prefix + "sweep", "sweep", points))
+        if len(dimensions(points)) != 1 or "pareto" in wanted:
+            jobs.append((prefix + "pareto", "pareto", points))
     jobs += [("prediction", "prediction", validations)] if validations else []
     made = 0
     for title, name, given in jobs:

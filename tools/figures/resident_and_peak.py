@@ -1,11 +1,11 @@
 # Resident against peak: what a rank holds between steps, and at the worst moment of one.
 from runs import one
-from style import legend_above, scheme_colour, short, slide, turn_long_names, write_above, write_rings
+from style import cut_off, legend_above, names_below, scheme_colour, short, slide, write_above, write_rings
 
 CAPTION = """Model state (param, grad, opt, gathered, bucket) of the rank that holds most, in bytes per
 parameter: pale between steps, full at the worst moment of a step. The ring marks the closed form of the peak;
 where it is off the bar, the run holds something that the formula does not know, or moves parameters in
-another type."""
+another type. A bar with an arrow goes on beyond the scale, to the value that is written on it."""
 
 
 def draw(runs):
@@ -16,14 +16,15 @@ def draw(runs):
     resident = [run.figure(s, "resident_bytes_per_param") for s in run.schemes]
     peak = [run.figure(s, "model_state_peak_bytes_per_param") for s in run.schemes]
     formula = [run.figure(s, "formula_model_state_peak_bytes_per_param") for s in run.schemes]
-    bars = axes.bar([x - width / 2 for x in at], resident, width, color=colours, alpha=0.45)
-    write_above(axes, bars, map(short, resident))
-    bars = axes.bar([x + width / 2 for x in at], peak, width, color=colours)
-    write_above(axes, bars, map(short, peak), gap=4)
-    known = [(x + width / 2, f) for x, f in zip(at, formula) if f is not None]
+    left, right = [x - width / 2 for x in at], [x + width / 2 for x in at]
+    pale = axes.bar(left, resident, width, color=colours, alpha=0.45)
+    full = axes.bar(right, peak, width, color=colours)
+    cut_off(axes, left + right, resident + peak)
+    write_above(axes, pale, map(short, resident))
+    write_above(axes, full, map(short, peak), gap=4)
+    known = [(x, f) for x, f in zip(right, formula) if f is not None]
     write_rings(axes, known, "closed form of the peak")
-    axes.set(title="Resident (pale) and peak", ylabel="bytes per parameter", ylim=(0, max(peak) * 1.18))
-    axes.set_xticks(list(at), run.schemes)
+    axes.set(title="Resident (pale) and peak", ylabel="bytes per parameter")
     legend_above(figure)
-    turn_long_names(axes, run.schemes)
+    names_below(axes, run.schemes)
     return figure, resident + peak + formula

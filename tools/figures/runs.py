@@ -11,8 +11,12 @@ class Value(float):
 
     def __new__(cls, number, file, place, per=1.0):
         value = super().__new__(cls, number / per)
-        value.file, value.place, value.per = pathlib.Path(file), place, per
+        value.number, value.file, value.place, value.per = number, pathlib.Path(file), place, per
         return value
+
+    def over(self, size):
+        """The same in units of this size."""
+        return Value(self.number, self.file, self.place, self.per * size)
 
 
 class Unfit(Exception):
@@ -74,6 +78,9 @@ class SweepPoint:
     def setting(self, key):
         return self.settings.get(key)
 
+    def fits(self, scheme):
+        return self.lines[scheme]["status"] == "ok"
+
 
 def sweep_points(file):
     """The points of a sweep.csv whose runs have figures, in the grid's order."""
@@ -87,6 +94,22 @@ def sweep_points(file):
                 point = points.setdefault(tuple(settings.values()), SweepPoint(settings))
                 point.lines[cells["scheme"]] = Row(file, number, cells)
     return list(points.values())
+
+
+def dimensions(points):
+    """The keys in which the points of a sweep differ, those together whose values move together."""
+    groups = []
+    for key in points[0].settings if points else []:
+        values = {point.setting(key) for point in points}
+        for group in groups:
+            pairs = {(point.setting(group[0]), point.setting(key)) for point in points}
+            if len(pairs) == len(values) == len({first for first, _ in pairs}):
+                group.append(key)
+                break
+        else:
+            if len(values) > 1:
+                groups.append([key])
+    return groups
 
 
 class Row:
