@@ -146,6 +146,8 @@ MachineSpec completed(MachineSpec m) {
   };
   refuse_unless(m.title.find("--") == std::string::npos, "--title: '--' cannot stand in a comment of XML; write it otherwise");
   at_most("nodes", m.nodes, most_nodes), at_most("gpus-per-node", m.gpus_per_node, most_gpus_per_node);
+  refuse_unless(m.nodes <= (1 << 20) / m.gpus_per_node,
+                format("--nodes: %d nodes of %d GPUs are more than 1048576 GPUs; write fewer", m.nodes, m.gpus_per_node));
   const cost::GpuRow* row = cost::find_gpu(m.gpu);
   refuse_unless(row, "--gpu '" + m.gpu + "' is not in the table; known GPUs: " + cost::known_gpus());
   m.gpu = row->key;

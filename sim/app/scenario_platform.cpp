@@ -74,7 +74,10 @@ MachineSpec machine_of(const YamlNode& node, std::vector<std::string>& defaults)
   try {
     return completed(machine);
   } catch (const ScenarioError& error) {
-    refuse(node, as_keys(error.what()));
+    const std::string message = as_keys(error.what()), key = message.substr(0, message.find_first_of(" :"));
+    const YamlNode* of_key = fields.find(key);
+    if (!of_key) refuse(node, message);
+    refuse(*of_key, message.substr(message.find_first_not_of(" :", key.size())));
   }
 }
 

@@ -8,6 +8,7 @@
 #include "app/platform_writer.h"
 #include "app/whole_file.h"
 #include "app/process.h"
+#include "app/run.h"
 #include "app/scenario_parts.h"
 #include "backends/simgrid/backend.h"
 #include "core/error.h"
@@ -151,6 +152,7 @@ TEST_CASE("nonsense is refused in one line that names the option") {
       {with(good, [](MachineSpec& m) { m.nodes = 0; }), "--nodes"},
       {with(good, [](MachineSpec& m) { m.nodes = 1 << 18; }), "--nodes"},
       {with(good, [](MachineSpec& m) { m.gpus_per_node = -1; }), "--gpus-per-node"},
+      {with(good, [](MachineSpec& m) { m.nodes = 1 << 17, m.gpus_per_node = 9; }), "more than 1048576 GPUs"},
       {with(good, [](MachineSpec& m) { m.gpu = "h101"; }), "known GPUs"},
       {with(good, [](MachineSpec& m) { m.nic.reset(); }), "--nic is missing"},
       {with(good, [](MachineSpec& m) { m.nic = 0; }), "--nic: '0Bps' is out of range; write a rate from 1MBps to 1PBps"},
@@ -171,6 +173,39 @@ TEST_CASE("nonsense is refused in one line that names the option") {
     INFO(part);
     CHECK_MESSAGE(text.find(part) != std::string::npos, text);
     CHECK(text.find('\n') == std::string::npos);
+  }
+}
+
+TEST_CASE("a machine in a scenario is refused at the key that is wrong") {
+  const Scratch folder;
+  const auto refused = [&](const std::string& keys) -> std::string {
+    folder.write("s.yaml", "schemes: [dp]\nworld: 2\nmodel: {kind: mlp, widths: [4, 4]}\nbatch: {micro: 1}\nplatform:\n" + keys);
+    try {
+      read_scenario(folder / "s.yaml", {}, built_in_schemes());
+    } catch (const ScenarioError& error) {
+      return error.what();
+    }
+    return "accepted";
+  };
+  const std::string two = "  gpu: h100-sxm\n  nodes: 2\n  nic: 400Gbps\n", one = "  gpu: l40s\n";
+  CHECK(refused(two) == "accepted");
+  const std::pair<std::string, const char*> wrong[] = {
+      {"  gpu: abacus\n", "s.yaml:6: platform.gpu: 'abacus' is not in the table"},
+      {"  gpu: h100-sxm\n  nodes: 2\n  nic: 1e300Gbps\n",
+       "s.yaml:8: platform.nic: '1.25e+299Bps' is out of range; write a rate from 1MBps to 1PBps"},
+      {"  gpu: h100-sxm\n  nodes: 2\n", "s.yaml:6: platform: nic is missing"},
+      {two + "  nic_efficiency: 2\n", "s.yaml:9: platform.nic_efficiency: 2 is out of range"},
+      {two + "  topology: fat-tree\n", "s.yaml:9: platform.topology: fat-tree: 2 nodes fit under one leaf"},
+      {one + "  intra: nvlink\n", "s.yaml:7: platform.intra: nvlink: a L40S has no NVLink"},
+      {one + "  intra_bandwidth: 1Bps\n", "s.yaml:7: platform.intra_bandwidth: '1Bps' is out of range"},
+      {one + "  nic: 400Gbps\n", "s.yaml:7: platform.nic: one node has no network"},
+      {"  gpu: l40s\n  gpus_per_node: 100\n  nodes: 100000\n  nic: 400Gbps\n",
+       "platform.nodes: 100000 nodes of 100 GPUs are more than 1048576"},
+  };
+  for (const auto& [keys, reason] : wrong) {
+    const std::string text = refused(keys);
+    INFO(reason);
+    CHECK_MESSAGE(text.find(reason) != std::string::npos, text);
   }
 }
 

@@ -48,7 +48,7 @@ TEST_CASE("what is wrong about a machine is said in the scenario's words, with i
   CHECK(refusal(tables, "{gpus: 8}").find("base.yaml:2: platform.gpus: unknown key; known keys: nodes, gpus_per_node") !=
         std::string::npos);
   CHECK(refusal(tables, "{gpus_per_node: 8}").find("platform: the key 'gpu' is missing") != std::string::npos);
-  CHECK(refusal(tables, "{gpu: abacus}").find("base.yaml:2: platform: gpu 'abacus' is not in the table") != std::string::npos);
+  CHECK(refusal(tables, "{gpu: abacus}").find("base.yaml:2: platform.gpu: 'abacus' is not in the table") != std::string::npos);
   const std::string no_network = refusal(tables, "{gpu: h100-sxm, nodes: 2, gpus_per_node: 2}");
   CHECK(no_network.find("platform: nic is missing") != std::string::npos);
   CHECK(no_network.find("--") == std::string::npos);

@@ -54,6 +54,10 @@ void SimgridBackend::run(int world, const Body& body) {
     run.devices[rank] = std::make_unique<SimDevice>(run.world, rank, *run.platform.gpus[rank], settings_, jitter);
     run.world.devices.push_back(run.devices[rank].get());
   }
+  // A stack with a guard page takes two of the 65530 mappings that Linux gives a process, and a rank has up to four actors at once.
+  // Without it, glibc clears what of a stack was in the heap's spare end: there should be none.
+  constexpr std::size_t most_guarded = 4096;
+  if (jitters.size() > most_guarded) sg::Engine::set_config("contexts/guard-size", 0), mallopt(M_TOP_PAD, 0);
   settings_.noted_rank = representative(settings_.noted_rank);
   run.devices[settings_.noted_rank]->note_prices(settings_.notes);
   for (const auto& [rank, jitter] : jitters) {

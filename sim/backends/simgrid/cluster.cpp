@@ -3,7 +3,9 @@
 
 #include <simgrid/s4u.hpp>
 
-#include "core/error.h"
+#include <cctype>
+#include <stdexcept>
+
 #include "core/quantity.h"
 
 namespace shardsim::simgrid_backend {
@@ -13,7 +15,7 @@ namespace sg = simgrid::s4u;
 
 class Facts {
  public:
-  Facts(const std::string& file, const Properties& zone) : file_(file), zone_(zone) {}
+  explicit Facts(const Properties& zone) : zone_(zone) {}
   bool has(const char* key) const { return zone_.contains(key); }
   int count(const char* key) const {
     const std::string& text = need(key);
@@ -22,39 +24,51 @@ class Facts {
     if (value < 1 || value > 1 << 20) refuse(key, "'" + text + "' is no number from 1 to 1048576");
     return value;
   }
-  double bandwidth(const char* key) const { return quantity(key, Measure::bytes_per_second, 1e-300); }
-  double latency(const char* key) const { return quantity(key, Measure::seconds, 0); }
+  const std::string& need(const char* key) const {
+    if (!has(key)) refuse(key, "is missing; a machine in a few facts needs it");
+    return zone_.at(key);
+  }
+  double bandwidth(const char* key) const {
+    return quantity(key, Measure::bytes_per_second, least_link_bandwidth, 1e300, "write 1Bps or more");
+  }
+  double latency(const char* key) const {
+    return quantity(key, Measure::seconds, 0, most_link_latency, "write one from 0 to 1000s");
+  }
 
  private:
   [[noreturn]] void refuse(const char* key, const std::string& why) const {
-    throw ScenarioError(file_ + ": property '" + key + "' of the zone: " + why);
+    throw std::invalid_argument("property '" + std::string(key) + "': " + why);
   }
-  const std::string& need(const char* key) const {
-    if (!has(key)) refuse(key, "is missing; a cluster in a few facts needs it");
-    return zone_.at(key);
-  }
-  double quantity(const char* key, Measure measure, double least) const {
+  double quantity(const char* key, Measure measure, double least, double most, const char* remedy) const {
+    const std::string& text = need(key);
     double value = -1;
     try {
-      value = parse_quantity(need(key), measure);
+      value = parse_quantity(text, measure);
     } catch (const std::invalid_argument& error) {
       refuse(key, error.what());
     }
-    if (!(value >= least && value <= 1e300)) refuse(key, "'" + need(key) + "' is out of range");
+    if (value != 0 && !std::isalpha((unsigned char)text.back()))
+      refuse(key, "'" + text + "' has no unit; platforms/ shows what to write");
+    if (!(value >= least && value <= most)) refuse(key, "'" + text + "' is out of range; " + remedy);
     return value;
   }
-  const std::string& file_;
   const Properties& zone_;
 };
 
 }  // namespace
 
-Cluster::Cluster(const std::string& file, const Properties& zone) {
-  const Facts facts(file, zone);
+std::vector<std::string> Cluster::fact_names() {
+  return {"nodes",       "gpus_per_node",  "port_bandwidth", "port_latency", "nic_bandwidth",
+          "nic_latency", "nodes_per_leaf", "leaf_bandwidth", "leaf_latency"};
+}
+
+Cluster::Cluster(const Properties& zone) {
+  const Facts facts(zone);
+  facts.need("gpu");
   nodes_ = facts.count("nodes");
   gpus_per_node_ = facts.count("gpus_per_node");
   if (std::int64_t(nodes_) * gpus_per_node_ > 1 << 20)
-    throw ScenarioError(file + ": property 'nodes' of the zone: more than 1048576 GPUs in all");
+    throw std::invalid_argument("property 'nodes': more than 1048576 GPUs in all");
   if (facts.has("nodes_per_leaf")) nodes_per_leaf_ = facts.count("nodes_per_leaf");
   ports_.lay(gpus(), facts.bandwidth("port_bandwidth")), ports_.latency = facts.latency("port_latency");
   if (nodes_ > 1) nics_.lay(nodes_, facts.bandwidth("nic_bandwidth")), nics_.latency = facts.latency("nic_latency");

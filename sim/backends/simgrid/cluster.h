@@ -26,9 +26,12 @@ using Properties = std::map<std::string, std::string>;
 class Cluster {
  public:
   /// Whether a zone's properties say one.
-  static bool is_said_by(const Properties& zone) { return zone.contains("gpus_per_node"); }
-  /// Throws ScenarioError for facts that are missing or impossible.
-  Cluster(const std::string& file, const Properties& zone);
+  static bool is_said_by(const Properties& zone) { return zone.contains(sign); }
+  static constexpr const char* sign = "gpus_per_node";
+  /// Of the properties that are not a GPU's.
+  static std::vector<std::string> fact_names();
+  /// Throws std::invalid_argument in words that fit behind "zone 'machine': ": facts that are missing or impossible.
+  explicit Cluster(const Properties& zone);
 
   /// SimGrid's root zone, with the one host.
   simgrid::s4u::Host* make_host() const;

@@ -7,6 +7,8 @@ class Link;
 
 namespace shardsim::simgrid_backend {
 
+constexpr double least_link_bandwidth = 1, most_link_latency = 1000;  ///< bytes per second; seconds
+
 struct Link {
   double bandwidth = 0;                      ///< bytes per second
   bool is_shared = true;                     ///< false: each transfer has all of it (SimGrid's FATPIPE)

@@ -12,11 +12,11 @@
 #include <cctype>
 #include <cmath>
 #include <csignal>
-#include <fstream>
+#include <cstdio>
 #include <functional>
-#include <pugixml.hpp>
-#include <sstream>
 
+#include "backends/simgrid/platform_check.h"
+#include "backends/simgrid/platform_text.h"
 #include "core/error.h"
 
 namespace shardsim::simgrid_backend {
@@ -26,56 +26,35 @@ namespace sg = simgrid::s4u;
 const std::string end_prefix = "shardsim.end.";
 const std::string copy_prefix = "/proc/self/fd/";  // SimGrid reads a copy, which it calls by this and a number
 
-std::string read_text(const std::filesystem::path& file) {
-  std::ifstream in(file, std::ios::binary);
-  std::ostringstream text;
-  text << in.rdbuf();
-  if (!in) throw ScenarioError(file.string() + ": cannot read the platform file");
-  return text.str();
+/// What SimGrid is to read: our zone around the user's. Nothing is added before a line's end, so that its line numbers stay right.
+std::string with_ends(const PlatformText& platform, std::size_t ends) {
+  std::string text = platform.text();
+  std::string tail = "<zone id=\"shardsim.ends\" routing=\"Full\">";
+  for (std::size_t i = 0; i < ends; ++i) tail += "<host id=\"" + end_prefix + std::to_string(i) + "\" speed=\"1f\"/>";
+  text.insert(text.rfind("</platform"), tail + "</zone></zone>");
+  text.insert(std::size_t(platform.zone().offset_debug()) - 1, "<zone id=\"shardsim.root\" routing=\"Full\">");
+  return text;
 }
 
-/// What is to be built: the text of all hosts and links, or a cluster's facts.
-struct Plan {
-  std::string text;
-  Properties cluster;
-};
-
-/// The text with our zone around the user's. Nothing is added before a line's end, so that SimGrid's line numbers stay right.
-Plan plan_of(const std::filesystem::path& file, std::size_t ends) {
-  std::string text = read_text(file);
-  pugi::xml_document document;
-  const pugi::xml_parse_result parsed = document.load_buffer(text.data(), text.size());
-  if (!parsed) {
-    const auto line = 1 + std::count(text.begin(), text.begin() + std::min<std::ptrdiff_t>(parsed.offset, text.size()), '\n');
-    throw ScenarioError(file.string() + ":" + std::to_string(line) + ": not well-formed XML: " + parsed.description());
-  }
-  const pugi::xml_node root = document.child("platform");
-  pugi::xml_node zone;
-  for (const pugi::xml_node child : root.children())
-    if (const std::string name = child.name(); name == "zone" || name == "cluster" || name == "AS") zone = zone ? zone : child;
-  const std::size_t close = text.rfind("</platform");
-  if (root.child("config"))
-    throw ScenarioError(file.string() +
-                        ": <config>: SimGrid's settings are shardsim's own, so that all fidelities agree; remove it");
-  if (!zone || close == std::string::npos)
-    throw ScenarioError(file.string() + ": no <platform> with a <zone> or <cluster> in it; see platforms/ for examples");
+Properties properties_of(pugi::xml_node zone) {
   Properties properties;
   for (const pugi::xml_node prop : zone.children("prop"))
     properties[prop.attribute("id").value()] = prop.attribute("value").value();
-  if (Cluster::is_said_by(properties)) return {{}, properties};
-  std::string tail = "<zone id=\"shardsim.ends\" routing=\"Full\">";
-  for (std::size_t i = 0; i < ends; ++i) tail += "<host id=\"" + end_prefix + std::to_string(i) + "\" speed=\"1f\"/>";
-  text.insert(close, tail + "</zone></zone>");
-  text.insert(std::size_t(zone.offset_debug()) - 1, "<zone id=\"shardsim.root\" routing=\"Full\">");
-  return {text, {}};
+  return properties;
 }
 
 /// SimGrid's words in one line, with the user's name of the file.
 std::string refusal(std::string words, const std::filesystem::path& platform) {
   words.resize(std::min(words.find('\n'), words.size()));
+  std::string line;
+  if (const std::string place = "Parse error at " + copy_prefix; words.starts_with(place))
+    if (const std::size_t colon = words.find(':'), end = words.find(": ", colon); end != std::string::npos) {
+      line = words.substr(colon, end - colon);
+      words.erase(0, end + 2);
+    }
   if (const std::size_t copy = words.find(copy_prefix); copy != std::string::npos)
     words.replace(copy, words.find_first_not_of("0123456789", copy + copy_prefix.size()) - copy, platform.string());
-  return platform.string() + ": SimGrid refuses the platform: " + words;
+  return platform.string() + line + ": SimGrid refuses the platform: " + words;
 }
 
 /// gpu2 before gpu10: runs of digits compare as numbers.
@@ -104,19 +83,20 @@ bool naturally_before(const std::string& a, const std::string& b) {
 /// A property of a GPU by its name; null: not said.
 using Said = std::function<const char*(const char*)>;
 
-Gpu facts_of(const std::string& where, const Said& said, const cost::Prices& prices) {
+template <class Place>
+Gpu facts_of(const Place& place, const Said& said, const cost::Prices& prices) {
   try {
     return cost::resolved(said("gpu"), said, prices);
   } catch (const std::invalid_argument& error) {
-    throw ScenarioError(where + ": " + error.what());
+    throw ScenarioError(place() + ": " + error.what());
   }
 }
 
 /// What SimGrid says on stderr before it ends the process is kept for whoever explains that; what it throws is returned.
 template <class Body>
-std::string words_of(const SimgridSettings& settings, Body body) {
+std::string words_of(int messages, Body body) {
   const int standard_error = dup(STDERR_FILENO);
-  dup2(settings.messages, STDERR_FILENO);
+  dup2(messages, STDERR_FILENO);
   std::string words;
   try {
     body();
@@ -158,20 +138,28 @@ void start_engine(const SimgridSettings& settings) {
   // SimGrid takes Ctrl-C for itself and would exit at once; whoever had it gets it back.
   struct sigaction interrupt {};
   sigaction(SIGINT, nullptr, &interrupt);
-  const std::string said = words_of(settings, [&] { new sg::Engine(&count, arguments.data()); });
+  const std::string said = words_of(settings.messages, [&] { new sg::Engine(&count, arguments.data()); });
   sigaction(SIGINT, &interrupt, nullptr);
   if (!said.empty()) refuse_tracing(settings, said);
 }
 
+std::string number(double value) {
+  char text[32];
+  std::snprintf(text, sizeof text, "%.6g", value);
+  return text;
+}
+
 /// What SimGrid would take without a word and stumble over later.
-void check_links(const std::string& file) {
+void check_links(const PlatformText& text) {
   for (const sg::Link* link : sg::Engine::get_instance()->get_all_links()) {
-    const std::string where = file + ": link '" + link->get_name() + "': ";
     const double bandwidth = link->get_bandwidth(), latency = link->get_latency();
+    const auto refuse = [&](const std::string& what) { throw ScenarioError(text.place_of_link(link->get_name()) + ": " + what); };
     if (link->get_sharing_policy() == sg::Link::SharingPolicy::WIFI)
-      throw ScenarioError(where + "sharing_policy: WIFI is not modelled; known: SHARED, SPLITDUPLEX, FATPIPE");
-    if (!(bandwidth > 0 && std::isfinite(bandwidth))) throw ScenarioError(where + "bandwidth: has to be greater than 0 and finite");
-    if (!(latency >= 0 && std::isfinite(latency))) throw ScenarioError(where + "latency: has to be 0 or more and finite");
+      refuse("sharing_policy: WIFI is not modelled; known: SHARED, SPLITDUPLEX, FATPIPE");
+    if (!(bandwidth >= least_link_bandwidth && std::isfinite(bandwidth)))
+      refuse("bandwidth: " + number(bandwidth) + "Bps is out of range; write a finite one of 1Bps or more");
+    if (!(latency >= 0 && latency <= most_link_latency))
+      refuse("latency: " + number(latency) + "s is out of range; write one from 0 to 1000s");
   }
 }
 
@@ -181,7 +169,7 @@ void load(const SimgridSettings& settings, const std::string& text) {
   if (copy < 0 || write(copy, text.data(), text.size()) != ssize_t(text.size()))
     throw ScenarioError(settings.platform.string() + ": no memory for a copy of the platform");
   sg::Engine* engine = sg::Engine::get_instance();
-  const std::string words = words_of(settings, [&] {
+  const std::string words = words_of(settings.messages, [&] {
     engine->load_platform(copy_prefix + std::to_string(copy));
     engine->seal_platform();
     if (settings.meters_links)
@@ -192,10 +180,11 @@ void load(const SimgridSettings& settings, const std::string& text) {
   if (!words.empty()) throw ScenarioError(refusal(words, settings.platform));
 }
 
-void load_hosts(const SimgridSettings& settings, const std::string& text, Platform& platform) {
+void load_hosts(const SimgridSettings& settings, const PlatformText& text, int world, Platform& platform) {
   if (settings.meters_links) sg_link_load_plugin_init();
-  load(settings, text);
-  check_links(platform.file);
+  // Pairs of ends: one per 64 edges of every group; a world has fewer than 3 world + 8 groups of that size.
+  load(settings, with_ends(text, 4 + std::size_t(std::ceil(std::sqrt(3.0 * world + 8)))));
+  check_links(text);
   for (sg::Link* link : sg::Engine::get_instance()->get_all_links())
     platform.links[link] = {link->get_bandwidth(), link->get_sharing_policy() != sg::Link::SharingPolicy::FATPIPE, link};
   for (sg::Host* host : sg::Engine::get_instance()->get_all_hosts()) {
@@ -206,22 +195,25 @@ void load_hosts(const SimgridSettings& settings, const std::string& text, Platfo
             [](const sg::Host* a, const sg::Host* b) { return naturally_before(a->get_name(), b->get_name()); });
 }
 
-void build_cluster(const SimgridSettings& settings, const Properties& zone, Platform& platform) {
+void build_cluster(const SimgridSettings& settings, const PlatformText& text, const Properties& zone, Platform& platform) {
   const std::string instead = "; a platform in a few facts has no routes for SimGrid's own messages, choose ";
   if (settings.fidelity == Fidelity::ring) throw ScenarioError(platform.file + ": fabric: ring" + instead + "coupled or formula");
   if (!settings.tracing.empty())
     throw ScenarioError(platform.file + ": --cfg=" + settings.tracing.front() + instead + "a file that spells out its hosts");
-  if (!zone.contains("gpu")) throw ScenarioError(platform.file + ": property 'gpu' of the zone: is missing");
-  platform.cluster.emplace(platform.file, zone);
+  try {
+    platform.cluster.emplace(zone);
+  } catch (const std::invalid_argument& error) {
+    text.refuse(text.zone(), error.what());
+  }
   platform.hosts = {platform.cluster->make_host()};
 }
 
 /// Each as its host says.
-void add_gpus(const SimgridSettings& settings, int world, Platform& platform) {
+void add_gpus(const SimgridSettings& settings, const PlatformText& text, int world, Platform& platform) {
   platform.hosts.resize(std::size_t(world));
   for (const sg::Host* host : platform.hosts) {
     const Said said = [host](const char* key) { return host->get_property(key); };
-    const Gpu gpu = facts_of(platform.file + ": host '" + host->get_name() + "'", said, settings.prices);
+    const Gpu gpu = facts_of([&] { return text.place_of_host(host->get_name()); }, said, settings.prices);
     if (platform.kinds.empty() || gpu != platform.kinds.back()) platform.kinds.push_back(gpu);
     platform.gpus.push_back(&platform.kinds.back());
     const auto text_of = [&](const char* key) { return std::string(said(key) ? said(key) : ""); };
@@ -233,13 +225,14 @@ void add_gpus(const SimgridSettings& settings, int world, Platform& platform) {
 }
 
 /// All as the zone says.
-void add_equal_gpus(const SimgridSettings& settings, const Properties& zone, int world, Platform& platform) {
+void add_equal_gpus(const SimgridSettings& settings, const PlatformText& text, const Properties& zone, int world,
+                    Platform& platform) {
   const Said said = [&zone](const char* key) -> const char* {
     const auto found = zone.find(key);
     return found == zone.end() ? nullptr : found->second.c_str();
   };
   const auto ranks = std::size_t(world);
-  platform.kinds.push_back(facts_of(platform.file + ": host '" + platform.name_of(0) + "'", said, settings.prices));
+  platform.kinds.push_back(facts_of([&] { return text.place_of(text.zone()); }, said, settings.prices));
   platform.gpus.assign(ranks, &platform.kinds.back());
   const auto text_of = [&](const char* key) { return std::string(said(key) ? said(key) : ""); };
   for (int rank = 0; rank < world; ++rank) platform.nodes.push_back(std::to_string(platform.cluster->node_of(rank)));
@@ -263,26 +256,22 @@ std::string Platform::name_of(const Link& link) const { return cluster ? cluster
 void Platform::route(int from, int to, std::vector<const Link*>& way, double& latency) const {
   if (cluster) return cluster->route(from, to, way, latency);
   std::vector<sg::Link*> found;
-  try {
-    hosts[from]->route_to(hosts[to], found, &latency);
-  } catch (const std::exception&) {  // SimGrid's way of saying that there is no route between two zones
-    found.clear();
-  }
-  if (found.empty())
+  const std::string words = words_of(messages, [&] { hosts[from]->route_to(hosts[to], found, &latency); });
+  if (!words.empty() || found.empty())  // an exception is SimGrid's way of saying that there is no route between two zones
     throw ScenarioError(file + ": no links between '" + name_of(from) + "' and '" + name_of(to) + "'; add a route");
   for (const sg::Link* link : found) way.push_back(&links.at(link));
 }
 
 Platform load_platform(const SimgridSettings& settings, int world) {
   const std::filesystem::path& file = settings.platform;
-  // Pairs of ends: one per 64 edges of every group; a world has fewer than 3 world + 8 groups of that size.
-  const std::size_t ends = 4 + std::size_t(std::ceil(std::sqrt(3.0 * world + 8)));
-  const Plan plan = plan_of(file, ends);
+  const PlatformText text(file);
+  check(text);
   start_engine(settings);
   Platform platform;
-  platform.file = file.string();
-  if (plan.cluster.empty()) load_hosts(settings, plan.text, platform);
-  else build_cluster(settings, plan.cluster, platform);
+  platform.file = file.string(), platform.messages = settings.messages;
+  const Properties zone = properties_of(text.zone());
+  if (Cluster::is_said_by(zone)) build_cluster(settings, text, zone, platform);
+  else load_hosts(settings, text, world, platform);
   if (platform.hosts.empty())
     throw ScenarioError(file.string() +
                         ": no host has the property 'gpu', so there is no GPU in it; add <prop id=\"gpu\" value=\"...\"/> "
@@ -291,8 +280,8 @@ Platform load_platform(const SimgridSettings& settings, int world) {
   if (gpus < world)
     throw ScenarioError("world: " + std::to_string(world) + " ranks need as many GPUs, and " + file.string() + " has " +
                         std::to_string(gpus) + "; lower world or choose a larger platform");
-  if (platform.cluster) add_equal_gpus(settings, plan.cluster, world, platform);
-  else add_gpus(settings, world, platform);
+  if (platform.cluster) add_equal_gpus(settings, text, zone, world, platform);
+  else add_gpus(settings, text, world, platform);
   return platform;
 }
 
@@ -304,6 +293,10 @@ std::string platform_refusal(const std::string& messages, const std::filesystem:
   for (const char* mark : {"ERROR] ", "CRITICAL] "})
     if (const std::size_t at = messages.find(mark); at != std::string::npos)
       return simgrid_backend::refusal(messages.substr(at + std::string(mark).size()), platform);
+  if (messages.find("Segmentation fault") != std::string::npos)
+    return platform.string() +
+           ": SimGrid crashes on reading this platform or on looking for a way in it; check that there is a "
+           "route between each two of a zone's hosts and zones, and write routing=\"Floyd\" for \"Dijkstra\"";
   return {};
 }
 

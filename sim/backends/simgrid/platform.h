@@ -23,6 +23,7 @@ namespace shardsim::simgrid_backend {
 
 struct Platform {
   std::string file;                        ///< for messages
+  int messages = 2;                        ///< the settings' descriptor for SimGrid's words
   std::vector<simgrid::s4u::Host*> hosts;  ///< of ranks 0 .. world-1; of a cluster one for all
   std::deque<Gpu> kinds;                   ///< of GPU
   std::vector<const Gpu*> gpus;            ///< each rank's kind
@@ -56,8 +57,9 @@ LinkBytes by_name(const Platform& platform, const Bytes& bytes_of_links) {
 }
 
 /// Starts SimGrid's engine (one per process) with the settings that make it exact, and loads the settings' file. Throws
-/// ScenarioError: malformed XML, fewer GPUs than `world`, missing or impossible facts. SimGrid itself ends the process on a
-/// platform that it refuses; the runner, which runs it in a process of its own, turns that into a ScenarioError.
+/// ScenarioError: malformed XML, what platform_check.h refuses, fewer GPUs than `world`, missing or impossible facts. SimGrid
+/// itself ends the process on a platform that it refuses; the runner, which runs it in a process of its own, turns that into a
+/// ScenarioError.
 Platform load_platform(const SimgridSettings&, int world);
 
 }  // namespace shardsim::simgrid_backend
