@@ -5,6 +5,7 @@
 #include <cctype>
 #include <charconv>
 #include <cmath>
+#include <cstdlib>
 #include <map>
 #include <numeric>
 #include <set>
@@ -93,18 +94,22 @@ void check_properties(const PlatformText& text, xml_node node) {
   Names of_gpus = cost::fact_names(), of_machines = Cluster::fact_names();
   of_gpus.insert(of_gpus.begin(), {"gpu", "interconnect", "nvls", "generation"});
   Names known{"command"};
-  const bool is_one = is_machine(text, node);
+  const bool is_one = is_machine(text, node), may_be_one = node == text.zone() && !is_cluster;
   if (is_host || is_one) known.insert(known.end(), of_gpus.begin(), of_gpus.end());
   if (is_host) known.push_back("node");
-  if (node == text.zone()) known.insert(known.end(), of_machines.begin(), of_machines.end());
+  if (may_be_one) known.insert(known.end(), of_machines.begin(), of_machines.end());
   std::map<std::string, xml_node> seen;
   for (const xml_node prop : node.children("prop")) {
     const std::string id = prop.attribute("id").value(), what = "property '" + id + "': ";
     if (const auto [first, is_new] = seen.emplace(id, prop); !is_new)
       text.refuse(prop, what + "is given twice, first in line " + std::to_string(text.line_of(first->second)) + "; remove one");
+    if (is_one && id == "node") text.refuse(prop, what + "is counted; remove it");
+    if (!is_host && !is_one && (has(of_gpus, id) || id == "node"))
+      text.refuse(prop, what + "is a GPU's; write it into its <host> or <cluster>" +
+                            (may_be_one ? ", or a whole machine with '" + std::string(Cluster::sign) + "'" : ""));
+    if (may_be_one && !is_one && has(of_machines, id))
+      text.refuse(prop, what + "says nothing without '" + Cluster::sign + "'; add it, or spell out the hosts");
     if (has(known, id) || is_simgrids(id)) continue;
-    if (!is_host && (has(of_gpus, id) || id == "node"))
-      text.refuse(prop, what + (is_one ? "is counted; remove it" : "is a GPU's; write it into its <host> or <cluster>"));
     text.refuse(prop, what + "unknown" + remedy(id, known));
   }
 }
@@ -116,9 +121,7 @@ std::int64_t hosts_in(const PlatformText& text, xml_node node, const std::string
     const std::string range = radical.substr(at, radical.find(',', at) - at);
     at += range.size();
     const auto number = [&range](std::size_t from) {
-      std::int64_t value = 0;
-      const auto [end, error] = std::from_chars(range.data() + std::min(from, range.size()), range.data() + range.size(), value);
-      return error == std::errc::result_out_of_range ? 2 * most_hosts : value;
+      return std::clamp(std::strtoll(range.c_str() + from, nullptr, 10), 0LL, 1LL << 62);
     };
     const std::size_t dash = range.find('-');
     const std::int64_t first = number(0), last = dash == std::string::npos ? first : number(dash + 1);
