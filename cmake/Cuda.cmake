@@ -5,6 +5,7 @@ if(SHARDSIM_NVCC AND NOT SHARDSIM_SANITIZE)
   set(nvcc_found ON)
 endif()
 option(SHARDSIM_CUDA "Build the cuda backend (needs nvcc; running it needs a GPU)" ${nvcc_found})
+option(SHARDSIM_WARNINGS_ARE_ERRORS "Of the cuda backend; off where its compilers are others than those it was written with" ON)
 set(SHARDSIM_CUDA_ARCHITECTURES "80;90;120" CACHE STRING "Cards that kernels are compiled for, as in 90")
 if(NOT SHARDSIM_CUDA)
   return()
@@ -23,6 +24,11 @@ find_path(SHARDSIM_CUDA_INCLUDE cuda_runtime.h HINTS ${SHARDSIM_CUDA_ROOT} PATH_
 function(shardsim_kernels result)
   cmake_parse_arguments(PARSE_ARGV 1 arg "" "FOLDER" "ARCHITECTURES;SOURCES")
   set(cards "")
+  if(SHARDSIM_WARNINGS_ARE_ERRORS)
+    set(flags -Werror all-warnings -Xcompiler=-Wall,-Wextra,-Werror,-fPIC,-ffp-contract=off,-march=${SHARDSIM_ARCH})
+  else()
+    set(flags -Xcompiler=-Wall,-Wextra,-fPIC,-ffp-contract=off,-march=${SHARDSIM_ARCH})
+  endif()
   foreach(architecture IN LISTS arg_ARCHITECTURES)
     list(APPEND cards -gencode arch=compute_${architecture},code=sm_${architecture})
   endforeach()
@@ -33,8 +39,8 @@ function(shardsim_kernels result)
     add_custom_command(OUTPUT ${object} DEPENDS ${CMAKE_CURRENT_SOURCE_DIR}/${arg_FOLDER}/${file} DEPFILE ${object}.d
       COMMENT "Compiling ${arg_FOLDER}/${file} for sm_${suffix}" VERBATIM
       COMMAND ${CMAKE_COMMAND} -E make_directory ${CMAKE_CURRENT_BINARY_DIR}/kernels
-      COMMAND ${CCACHE} ${SHARDSIM_NVCC} -std=c++20 -O3 --extended-lambda --expt-relaxed-constexpr -Werror all-warnings
-        -Xcompiler=-Wall,-Wextra,-Werror,-fPIC,-ffp-contract=off,-march=${SHARDSIM_ARCH} ${cards} -I${PROJECT_SOURCE_DIR}/sim
+      COMMAND ${CCACHE} ${SHARDSIM_NVCC} -std=c++20 -O3 --extended-lambda --expt-relaxed-constexpr
+        ${flags} ${cards} -I${PROJECT_SOURCE_DIR}/sim
         -MD -MF ${object}.d -MT ${object} -c ${CMAKE_CURRENT_SOURCE_DIR}/${arg_FOLDER}/${file} -o ${object})
     list(APPEND objects ${object})
   endforeach()

@@ -12,6 +12,7 @@
 #include "app/table.h"
 #include "core/error.h"
 #include "formats/npy.h"
+#include "formats/summary.h"
 
 namespace shardsim {
 namespace {
@@ -24,11 +25,15 @@ struct Side {
   Json figures;
   std::vector<double> losses;
   std::map<std::string, double> computing;  // seconds by verb, of the last step
+  /// Counts and bytes are all of the run's: on real threads, on which side of a step's begin a gather lies is chance.
   struct Sum {
     double count = 0, bytes = 0, seconds = 0;
   };
-  /// By verb, per step. All of the run's: on real threads, on which side of the first step's begin a gather lies is chance.
-  std::map<std::string, Sum> collectives;
+  std::map<std::string, Sum> collectives;  // by verb, per step; seconds per steady one
+
+  int steady() const { return formats::first_steady(figures["steps"].get<int>()); }
+  /// The first and the last step that is steady, from 1 on.
+  Json steady_steps() const { return {steady() + 1, figures["steps"]}; }
 
   double figure(const char* key) const {
     const auto found = figures.find(key);
@@ -57,13 +62,15 @@ Side read_side(const fs::path& folder, const Json& figures, int rank) {
                  if (row.whole(0) == rank && row.text(2) == "compute") side.computing[row.text(1)] += row.number(4) - row.number(3);
                });
   const double steps = std::max<double>(1, double(side.losses.size()));
-  for_each_row(folder / scheme / "collectives.csv", {"rank", "collective", "sent_bytes", "begin_seconds", "end_seconds"},
+  const int steady = side.steady();
+  for_each_row(folder / scheme / "collectives.csv", {"rank", "collective", "sent_bytes", "begin_seconds", "end_seconds", "step"},
                [&](const CsvRow& row) {
                  if (row.whole(0) != rank) return;
                  Side::Sum& sum = side.collectives[row.text(1)];
-                 sum.count += 1, sum.bytes += row.number(2), sum.seconds += row.number(4) - row.number(3);
+                 sum.count += 1, sum.bytes += row.number(2);
+                 if (row.whole(5) >= steady) sum.seconds += row.number(4) - row.number(3);
                });
-  for (auto& [collective, sum] : side.collectives) sum.count /= steps, sum.bytes /= steps, sum.seconds /= steps;
+  for (auto& [collective, sum] : side.collectives) sum.count /= steps, sum.bytes /= steps, sum.seconds /= steps - steady;
   return side;
 }
 
@@ -136,8 +143,8 @@ class Rows {
 /// |a - b| / |b| of the parameters after the last step.
 void add_theta(const fs::path& a, const fs::path& b, Rows& rows) {
   const std::string name = "relative distance of theta";
-  for (const fs::path& folder : {a, b})
-    if (!fs::exists(folder / "theta_final.npy")) return rows.lack(name, folder.string() + " has no theta_final.npy");
+  for (const auto& [side, folder] : {std::pair{"predicted", a}, {"measured", b}})
+    if (!fs::exists(folder / "theta_final.npy")) return rows.lack(name, "the " + std::string(side) + " run has no theta_final.npy");
   const std::vector<float> x = formats::read_npy(a / "theta_final.npy", 1).values;
   const std::vector<float> y = formats::read_npy(b / "theta_final.npy", 1).values;
   if (x.size() != y.size())
@@ -168,10 +175,10 @@ Json scheme_rows(const Side& p, const Side& m, const fs::path& of_predicted, con
     rows.add(figure, unit, p.figure(key), m.figure(key), is_exact);
   };
   rows.part("time per step");
-  both("step", "seconds", "step_seconds");
-  both("compute", "seconds", "compute_seconds");
-  both("exposed communication", "seconds", "exposed_comm_seconds");
-  both("hidden communication", "seconds", "hidden_comm_seconds");
+  both("step", "seconds", "steady_step_seconds");
+  both("compute", "seconds", "steady_compute_seconds");
+  both("exposed communication", "seconds", "steady_exposed_comm_seconds");
+  both("hidden communication", "seconds", "steady_hidden_comm_seconds");
   rows.part("operations of the last step");
   rows.add_by_name(p.computing, m.computing, "seconds", [](double seconds) { return seconds; });
   rows.part("time in collectives per step");
@@ -195,7 +202,10 @@ Json scheme_rows(const Side& p, const Side& m, const fs::path& of_predicted, con
   both("last", "loss", "loss_last");
   add_losses(p.losses, m.losses, rows);
   add_theta(of_predicted, of_measured, rows);
-  return {{"rows", rows.rows()}, {"contradictions", rows.contradictions()}, {"uncompared", rows.uncompared()}};
+  return {{"steady_steps", {{"predicted", p.steady_steps()}, {"measured", m.steady_steps()}}},
+          {"rows", rows.rows()},
+          {"contradictions", rows.contradictions()},
+          {"uncompared", rows.uncompared()}};
 }
 
 void check_that_they_compare(const fs::path& predicted, const Json& p, const fs::path& measured, const Json& m) {

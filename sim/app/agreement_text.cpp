@@ -30,6 +30,17 @@ const Json& step_of(const Json& scheme) {
   return *std::find_if(scheme["rows"].begin(), scheme["rows"].end(), [](const Json& row) { return row["figure"] == "step"; });
 }
 
+/// " (2 to 8)": which steps the times are of; empty where that is all of a run's.
+std::string steady_words(const Json& scheme) {
+  const auto range = [&scheme](const char* side) {
+    const Json& steps = scheme["steady_steps"][side];
+    return steps[0] == steps[1] ? steps[0].dump() : steps[0].dump() + " to " + steps[1].dump();
+  };
+  const std::string predicted = range("predicted"), measured = range("measured");
+  if (predicted == measured) return predicted == "1" ? "" : " (" + predicted + ")";
+  return " (" + predicted + ", measured " + measured + ")";
+}
+
 }  // namespace
 
 std::string agreement_text(const Json& agreement) {
@@ -49,7 +60,11 @@ std::string agreement_text(const Json& agreement) {
         row_name("", name_columns) + cell(scheme["backends"][0], value_columns) + cell(scheme["backends"][1], value_columns) + "\n";
     std::string part;
     for (const Json& row : scheme["rows"]) {
-      if (row["part"] != part) text += " " + (part = row["part"]) + "\n";
+      if (row["part"] != part) {
+        part = row["part"];
+        const bool is_of_steady = part == "time per step" || part == "time in collectives per step";
+        text += " " + part + (is_of_steady ? steady_words(scheme) : "") + "\n";
+      }
       const std::string unit = row["unit"];
       text += row_name("   " + row["figure"].get<std::string>(), name_columns) +
               cell(value_text(row["predicted"], unit), value_columns);
@@ -76,7 +91,8 @@ std::string verdict_text(const Json& agreement) {
     const Json &backends = scheme["backends"], &error = step_of(scheme)["error"];
     std::string line = scheme["scheme"].get<std::string>() + ": " + std::to_string(compared) + " figures compared, " +
                        backends[0].get<std::string>() + " with " + backends[1].get<std::string>() +
-                       (backends[1] == "simgrid" ? ", so nothing was measured" : "") + "; step " +
+                       (backends[1] == "simgrid" ? ", so nothing was measured" : "") + "; " +
+                       (steady_words(scheme).empty() ? "" : "steady ") + "step" + steady_words(scheme) + " " +
                        (error.is_number() ? share_text(error.get<double>()) : "unknown") + "; sent bytes and collectives " +
                        (scheme["contradictions"].empty() ? "as predicted" : "differ");
     const char* separator = ". Not compared: ";

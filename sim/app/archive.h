@@ -17,7 +17,8 @@ class Archive {
  public:
   Archive() = default;
   explicit Archive(std::string bytes) : bytes_(std::move(bytes)), reading_(true) {}
-  const std::string& bytes() const { return bytes_; }
+  const std::string& bytes() const& { return bytes_; }
+  std::string bytes() && { return std::move(bytes_); }
 
   /// Writes or reads, whichever the archive is for.
   template <class T>

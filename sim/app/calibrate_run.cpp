@@ -16,6 +16,7 @@
 #include "core/error.h"
 #include "core/op.h"
 #include "cost/collective.h"
+#include "formats/summary.h"
 #include "formats/trace.h"
 
 namespace shardsim {
@@ -29,15 +30,16 @@ struct Launch {
   double seconds;
 };
 
-/// The folder's first scheme, or the wanted one. What was simulated has this program's own prices: nothing can be learned from it.
-std::string measured_scheme(const fs::path& folder, const std::string& wanted) {
+/// The figures of the folder's first scheme, or of the wanted one. What was simulated has this program's own prices: nothing can be
+/// learned from it.
+Json measured_figures(const fs::path& folder, const std::string& wanted) {
   const Json summary = read_summary(folder);
   std::string known;
   for (const Json& figures : summary["results"]) {
     const std::string name = figures["scheme"];
     known += (known.empty() ? "" : ", ") + name;
     if (!wanted.empty() && wanted != name) continue;
-    if (figures["backend"] != "simgrid") return name;
+    if (figures["backend"] != "simgrid") return figures;
     throw ScenarioError(folder.string() + ": " + name +
                         " was simulated, so its times are this program's own prices; calibrate from a run that was measured, with "
                         "backend: cuda or threads");
@@ -109,7 +111,7 @@ Step simulated_step(const fs::path& file, const std::string& scheme, const std::
   return step;
 }
 
-/// Launch by launch, the mean over the measured steps but the first.
+/// Launch by launch, the mean over the steady ones of the measured steps.
 std::vector<Launch> mean_step(const std::vector<Launch>& measured, const std::vector<Launch>& step, const fs::path& file) {
   const std::size_t per_step = step.size(), steps = measured.size() / std::max<std::size_t>(1, per_step);
   const auto differs = [&](const std::string& what) {
@@ -119,12 +121,13 @@ std::vector<Launch> mean_step(const std::vector<Launch>& measured, const std::ve
     differs("has " + std::to_string(measured.size()) + " launches on the compute stream, and the scenario " +
             std::to_string(per_step) + " per step");
   std::vector<Launch> mean(per_step);
-  for (std::size_t back = 0; back < steps - 1; ++back)
+  const std::size_t steady = steps - std::size_t(formats::first_steady(int(steps)));
+  for (std::size_t back = 0; back < steady; ++back)
     for (std::size_t i = 0; i < per_step; ++i) {
       const Launch& launch = measured[measured.size() - (back + 1) * per_step + i];
       if (!launch.name.empty() && launch.name != step[i].name)
         differs("launch " + std::to_string(i + 1) + " of a step is " + launch.name + ", and the scenario has " + step[i].name);
-      mean[i].name = step[i].name, mean[i].seconds += launch.seconds / double(steps - 1);
+      mean[i].name = step[i].name, mean[i].seconds += launch.seconds / double(steady);
     }
   return mean;
 }
@@ -161,7 +164,7 @@ const Price attention_128_price{"attention_128_flops", {1, 0.1, 20, 0.05}, [](do
 
 RunCalibration calibrate_from_run(const fs::path& folder, const fs::path& scenario, const std::string& wanted,
                                   const std::vector<std::string>& overrides, const Registry& registry) {
-  const std::string scheme = measured_scheme(folder, wanted);
+  const std::string scheme = measured_figures(folder, wanted)["scheme"];
   const fs::path file = scenario.empty() ? folder / "scenario.yaml" : scenario, trace = folder / scheme / "trace.json";
   const Step base = simulated_step(file, scheme, overrides, registry);
   const std::vector<Launch> mean = mean_step(measured_launches(trace), base.launches, trace);
@@ -231,8 +234,9 @@ RunCalibration calibrate_from_run(const fs::path& folder, const fs::path& scenar
 }
 
 Calibration calibrate_collectives_from_run(const fs::path& folder, const std::string& wanted) {
-  const std::string scheme = measured_scheme(folder, wanted);
-  const fs::path file = folder / scheme / "collectives.csv";
+  const Json figures = measured_figures(folder, wanted);
+  const int steady = formats::first_steady(figures["steps"].get<int>());
+  const fs::path file = folder / figures["scheme"].get<std::string>() / "collectives.csv";
   // The k-th collective of a group is one collective, on whichever rank.
   std::map<std::tuple<std::int64_t, std::string, std::string>, int> issued;  // by rank, group and stream
   struct One {
@@ -242,14 +246,16 @@ Calibration calibrate_collectives_from_run(const fs::path& folder, const std::st
   };
   std::map<std::tuple<std::string, std::string, int>, One> all;
   for_each_row(
-      file, {"rank", "stream", "collective", "group", "group_size", "buffer_bytes", "begin_seconds", "end_seconds", "payload"},
+      file,
+      {"rank", "stream", "collective", "group", "group_size", "buffer_bytes", "begin_seconds", "end_seconds", "payload", "step"},
       [&](const CsvRow& row) {
         const int at = issued[{row.whole(0), row.text(3), row.text(1)}]++;
         if (row.text(8) != "data" || row.whole(4) < 2) return;
+        const Verb verb = collective_in(row, 2);
+        if (row.whole(9) < steady) return;
         const double seconds = row.number(7) - row.number(6);
         One& one =
-            all.try_emplace({row.text(3), row.text(1), at}, One{collective_in(row, 2), int(row.whole(4)), row.number(5), seconds})
-                .first->second;
+            all.try_emplace({row.text(3), row.text(1), at}, One{verb, int(row.whole(4)), row.number(5), seconds}).first->second;
         one.seconds = std::min(one.seconds, seconds);
       });
   // The mean of a size: single times scatter.

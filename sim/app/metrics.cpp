@@ -90,9 +90,10 @@ double covered(std::vector<Interval> intervals) {
   return sum;
 }
 
-RankTimes times_of(const RankResult& rank, int steps) {
+RankTimes times_of(const RankResult& rank, int steps, int from) {
   if (rank.step_begin.empty() || rank.step_end.empty() || steps == 0) return {};
-  const double first = rank.step_begin.front(), last = rank.step_end.back();
+  const double first = rank.step_begin[std::size_t(from)], last = rank.step_end.back();
+  steps -= from;
   std::vector<Interval> ops, collectives, all;
   for (const Span& span : rank.spans) {
     const Interval inside{std::max(span.begin, first), std::min(span.end, last)};
@@ -159,11 +160,13 @@ formats::Figures measure(const Scenario& scenario, const SchemeResult& result) {
   if (!result.theta.empty()) f.theta_hash = theta_hash(result.theta);
 
   const double steps = std::max(1, result.steps);
+  const int steady = formats::first_steady(result.steps);
   for (const RankResult& rank : result.ranks) {
     const int r = rank.rank;
     if (!rank.stands_for.empty()) f.rank_classes.push_back({rank.rank, rank.ranks, rank.stands_for});
     if (!rank.step_end.empty()) {
       f.step_seconds.add(r, (rank.step_end.back() - rank.step_begin.front()) / steps);
+      f.steady_step_seconds.add(r, (rank.step_end.back() - rank.step_begin[std::size_t(steady)]) / (steps - steady));
       f.first_step_seconds = std::max(f.first_step_seconds, rank.step_end.front() - rank.step_begin.front());
       f.last_step_seconds = std::max(f.last_step_seconds, rank.step_end.back() - rank.step_begin.back());
     }
@@ -172,6 +175,10 @@ formats::Figures measure(const Scenario& scenario, const SchemeResult& result) {
       f.compute_seconds.add(r, times.compute);
       f.exposed_comm_seconds.add(r, times.exposed);
       f.hidden_comm_seconds.add(r, times.hidden);
+      const RankTimes steadily = times_of(rank, result.steps, steady);
+      f.steady_compute_seconds.add(r, steadily.compute);
+      f.steady_exposed_comm_seconds.add(r, steadily.exposed);
+      f.steady_hidden_comm_seconds.add(r, steadily.hidden);
     }
     f.bytes_sent.add(r, double(rank.traffic_bytes) / steps);
     f.control_bytes.add(r, double(rank.control_bytes) / steps);

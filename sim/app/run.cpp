@@ -21,14 +21,14 @@ class StopAt {
  public:
   bool begins(int step) {
     const std::lock_guard lock(mutex_);
-    if (step < stop_) latest_ = std::max(latest_, step);
     if (interrupted() && stop_ == std::numeric_limits<int>::max()) stop_ = latest_ + 1;
+    if (step < stop_) latest_ = std::max(latest_, step);
     return step < stop_;
   }
 
  private:
   std::mutex mutex_;
-  int latest_ = 0, stop_ = std::numeric_limits<int>::max();
+  int latest_ = -1, stop_ = std::numeric_limits<int>::max();
 };
 
 /// What the ranks of a run share, and what each leaves behind.
@@ -101,8 +101,9 @@ void train(Ranks& ranks, Device& device, Fabric& fabric) {
     own.shards = scheme.mesh().shards.size;
     if (dynamic_cast<const BandScheme*>(play.told)) own.unit_names = names_of(play.model, own.units);
   }
-  for (int step = 0; step < scenario.steps && ranks.stop.begins(step); ++step) {
+  for (int step = 0; step < scenario.steps; ++step) {
     if (interrupted() && scenario.nodes.count > 1) throw cuda::Interrupted();  // the other nodes may be steps ahead
+    if (!ranks.stop.begins(step)) break;
     if (scenario.tells_timeline && device.rank() == 0 && step + 1 == scenario.steps) rank.timeline = &own.timeline;
     own.host_begin[step] = device.now();
     device.stamp(Lane::compute, own.begin[step]);
@@ -116,7 +117,7 @@ void train(Ranks& ranks, Device& device, Fabric& fabric) {
   if (!scenario.knobs.step_barrier && own.steps > 0) own.end[own.steps - 1] = device.now();  // other streams may end later
   own.resident = device.ledger().parts(), own.host_resident = device.host_ledger().parts();
   own.allocated = device.ledger().allocator().allocated_now;  // before the model goes
-  own.theta = scheme.theta();
+  if (scenario.records_theta && own.steps > 0) own.theta = scheme.theta();
 }
 
 /// Seconds as the device counts them.
@@ -224,7 +225,8 @@ SchemeResult run_on(Backend& backend, const Work& work, const Cast& cast) {
     if (cast.representative) result.ranks.back().stands_for = in_ranges(members);
     result.ranks.back().allocator_history = backend.allocator_history(rank);
   }
-  for (int rank = first; numerics && rank < last; ++rank) share.theta.push_back(std::move(ranks.own[rank].theta));
+  const bool has_theta = numerics && scenario.records_theta && result.steps > 0;
+  for (int rank = first; has_theta && rank < last; ++rank) share.theta.push_back(std::move(ranks.own[rank].theta));
   return whole_of(std::move(share), crew);
 }
 

@@ -137,8 +137,11 @@ enum Tag : char { result, illegal, scenario_error, gpu_error, stopped, no_memory
 
 /// The run's result or its error, as bytes; in a process of its own.
 std::string answer_of(const Work& work, std::atomic<std::uint64_t>* pulse, int messages) {
-  catch_interrupts(false);  // it may come twice: from the terminal and from our parent
-  auto tagged = [](Tag tag, const std::string& text) { return char(tag) + text; };
+  catch_interrupts(false);                       // it may come twice: from the terminal and from our parent
+  auto tagged = [](Tag tag, std::string text) {  // behind it: a result may be gigabytes
+    text += char(tag);
+    return text;
+  };
   try {
     const std::string& backend = work.scenario.backend;
     SchemeResult done = backend == "simgrid" ? run_on_simgrid(work, pulse, messages)
@@ -146,7 +149,7 @@ std::string answer_of(const Work& work, std::atomic<std::uint64_t>* pulse, int m
                                              : run_on_threads(work, pulse);
     Archive archive;
     archive(done);
-    return tagged(result, archive.bytes());
+    return tagged(result, std::move(archive).bytes());
   } catch (const IllegalStep& error) {
     return tagged(illegal, error.what());
   } catch (const ScenarioError& error) {
@@ -177,8 +180,8 @@ SchemeResult run_scheme(const Scenario& scenario, const TrainingSet& set, const 
   check_that_numbers_fit(scenario, choice);
   SharedCounter pulse;
   const Work work{scenario, set, choice, progress};
-  const ProcessEnd end = run_in_process([&](int messages) { return answer_of(work, pulse.get(), messages); },
-                                        {interrupted, pulse.get(), scenario.patience});
+  ProcessEnd end = run_in_process([&](int messages) { return answer_of(work, pulse.get(), messages); },
+                                  {interrupted, pulse.get(), scenario.patience});
   if (end.hung || !end.answered) leave_nodes(scenario, nullptr);
   if (end.hung)
     throw IllegalStep("scheme '" + choice.label + "': nothing was finished for " +
@@ -197,8 +200,10 @@ SchemeResult run_scheme(const Scenario& scenario, const TrainingSet& set, const 
     if (end.how == "signal 9") throw std::bad_alloc();  // how the system takes back memory that it has not got
     throw std::runtime_error("scheme '" + choice.label + "': the run ended with " + end.how);
   }
-  const std::string text = end.answer.substr(1);
-  switch (Tag(end.answer[0])) {
+  std::string text = std::move(end.answer);
+  const Tag tag = Tag(text.back());
+  text.pop_back();
+  switch (tag) {
     case illegal:
       throw IllegalStep(text);
     case scenario_error:
@@ -215,7 +220,7 @@ SchemeResult run_scheme(const Scenario& scenario, const TrainingSet& set, const 
       break;
   }
   SchemeResult done;
-  Archive archive(text);
+  Archive archive(std::move(text));
   archive(done);
   return done;
 }

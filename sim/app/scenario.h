@@ -93,6 +93,7 @@ struct Scenario {
   int launch_queue = 1024;                                           ///< entries that a host may be ahead of its streams (simgrid)
   RankSet recorded_ranks = 8;                                        ///< ranks in traces and CSVs
   bool records_spans = false;                                        ///< spans.csv is written too
+  bool records_theta = true;                                         ///< theta_final.npy is written, and has a hash
   bool trace_per_rank = false;                                       ///< a trace file per rank instead of one for all
   bool trace_gzip = false;                                           ///< compressed
   std::vector<std::string> simgrid_tracing;                          ///< SimGrid's own "tracing/...:value", passed through

@@ -101,6 +101,7 @@ void read_expectations(const YamlNode& block, const Fields& root, Scenario& scen
       },
       [&](const YamlNode& theta) {
         choice_of(theta, {"equal"});
+        if (!scenario.records_theta) refuse(theta, "cannot be checked with record: {theta: off}; leave one of the two out");
         scenario.expect_equal_theta = true;
       });
 }

@@ -36,9 +36,10 @@ void read_record(const Fields& root, Scenario& scenario) {
   const YamlNode* node = root.find("record");
   if (!node) return;
   std::vector<std::string> unmentioned;  // they change no figure
-  const Fields record(*node, {"ranks", "spans", "per_rank", "gzip"}, unmentioned);
+  const Fields record(*node, {"ranks", "spans", "theta", "per_rank", "gzip"}, unmentioned);
   if (const YamlNode* ranks = record.find("ranks")) scenario.recorded_ranks = ranks_of(*ranks, scenario.world);
   scenario.records_spans = record.switch_or("spans", false);
+  scenario.records_theta = record.switch_or("theta", true);
   scenario.trace_per_rank = record.switch_or("per_rank", false);
   scenario.trace_gzip = record.switch_or("gzip", false);
 }

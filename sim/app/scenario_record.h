@@ -5,7 +5,7 @@
 
 namespace shardsim {
 
-/// Fills recorded_ranks, records_spans, trace_per_rank and trace_gzip. The world has to be known.
+/// Fills recorded_ranks, records_spans, records_theta, trace_per_rank and trace_gzip. The world has to be known.
 void read_record(const Fields& root, Scenario&);
 
 }  // namespace shardsim

@@ -243,7 +243,8 @@ std::string theta_note(const Scenario& scenario, const std::vector<SchemeResult>
     if (names.empty()) firsts.push_back(i);
     names += (names.empty() ? "" : ", ") + all[i].scheme;
   }
-  if (groups.empty()) return "theta: none, numerics are off.\n";
+  if (groups.empty())
+    return scenario.records_theta ? "theta: none, numerics are off.\n" : "theta: not recorded (record: {theta: off}).\n";
   if (groups.size() == 1)
     return wrapped("theta: " + formats::hash_text(groups.begin()->first) +
                        (all.size() > 1 ? ", the same bits in " + groups.begin()->second : "") + ".",

@@ -49,6 +49,8 @@ struct Figures {
   double first_step_seconds = 0, last_step_seconds = 0;  ///< the slowest rank's
   /// Of the recorded ranks: it computes; a collective runs and nothing is computed; both at once.
   OverRanks<double> compute_seconds, exposed_comm_seconds, hidden_comm_seconds;
+  /// The same of the steps from first_steady() on.
+  OverRanks<double> steady_step_seconds, steady_compute_seconds, steady_exposed_comm_seconds, steady_hidden_comm_seconds;
   std::optional<double> over_single_gpu_seconds;  ///< step less a measured one on one GPU: optimizer and host work too
   OverRanks<double> bytes_sent, control_bytes;
   OverRanks<std::int64_t> resident_bytes, model_state_peak_bytes, peak_bytes;
@@ -101,8 +103,12 @@ struct RunFacts {
       {};  ///< of each key that names a file, what tells its content from others
 };
 
+/// The first step, from 0, that counts as steady: a run's first one may load kernels and make its pools grow, so it is none where
+/// there are others.
+constexpr int first_steady(int steps) { return steps > 1 ? 1 : 0; }
+
 /// Of the keys below; another one means other keys.
-inline constexpr int summary_version = 1;
+inline constexpr int summary_version = 2;
 
 /// One line per key, in a fixed order; numbers that are not finite become null.
 void write_summary(std::ostream&, const RunFacts&, const std::vector<Figures>&);

@@ -7,6 +7,7 @@
 #include <numbers>
 #include <numeric>
 #include <stdexcept>
+#include <thread>
 #include <utility>
 
 #include "models/random.h"
@@ -85,9 +86,25 @@ double start_deviation(std::int64_t hidden) { return 0.02 * std::sqrt(768.0 / do
 
 std::vector<float> seeded_theta(const std::vector<Start>& starts, std::uint64_t seed) {
   const Random random(seed, Purpose::theta_of_transformer);
-  std::vector<float> theta;
-  for (const Start& start : starts)
-    for (std::int64_t i = 0; i < start.count; ++i) theta.push_back(start.constant + start.bound * random.symmetric(theta.size()));
+  std::size_t count = 0;
+  for (const Start& start : starts) count += std::size_t(start.count);
+  std::vector<float> theta(count);
+  // Each number follows from its place, so that threads may share them; a few are not worth any.
+  const auto draw = [&](std::size_t begin, std::size_t end) {
+    std::size_t first = 0;
+    for (const Start& start : starts) {
+      const std::size_t last = first + std::size_t(start.count);
+      for (std::size_t i = std::max(begin, first); i < std::min(end, last); ++i)
+        theta[i] = start.constant + start.bound * random.symmetric(i);
+      first = last;
+    }
+  };
+  const std::size_t threads = count < 10'000'000 ? 1 : std::max(1u, std::thread::hardware_concurrency());
+  const std::size_t share = count / threads + 1;
+  std::vector<std::jthread> others;
+  for (std::size_t begin = share; begin < count; begin += share) others.emplace_back(draw, begin, std::min(count, begin + share));
+  draw(0, std::min(count, share));
+  others.clear();  // all have ended
   return theta;
 }
 

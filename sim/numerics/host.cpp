@@ -43,16 +43,24 @@ void* allocate(Dim count) {
 
 void release(void* at) { std::free(at); }
 
-std::vector<float> staged(const Tensor& to, HostView from) {
-  std::vector<float> values(std::size_t(size(to)), 0.f);
+std::span<const float> source(const Tensor& to, HostView from) {
   const std::int64_t begin = real(from.begin);
-  const std::int64_t count = std::min({real(from.count), std::int64_t(values.size()), std::int64_t(from.data->size()) - begin});
-  for (std::int64_t i = 0; i < count; ++i) values[i] = rounded(to.dtype(), (*from.data)[begin + i]);
+  const std::int64_t count = std::min({real(from.count), size(to), std::int64_t(from.data->size()) - begin});
+  if (count <= 0) return {};
+  return std::span(*from.data).subspan(std::size_t(begin), std::size_t(count));
+}
+
+std::vector<float> staged(const Tensor& to, HostView from) {
+  const std::span<const float> all = source(to, from);
+  std::vector<float> values(all.begin(), all.end());
+  with_rounding(to.dtype(), [&values](auto round) {
+    for (float& value : values) value = round(value);
+  });
   return values;
 }
 
 void copy_in(const Tensor& to, const std::vector<float>& staged) {
-  if (!staged.empty()) std::copy(staged.begin(), staged.end(), data(to));
+  if (size(to) > 0) std::fill(std::copy(staged.begin(), staged.end(), data(to)), data(to) + size(to), 0.f);
 }
 
 void copy_out(const Tensor& from, std::vector<float>& to) {

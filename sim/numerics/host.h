@@ -4,6 +4,7 @@
 #pragma once
 #include <bit>
 #include <cstdint>
+#include <span>
 #include <vector>
 
 #include "core/device.h"
@@ -51,9 +52,12 @@ inline float rounded(Dtype type, float x) {
 void* allocate(Dim count);
 void release(void*);
 
-/// What Device::upload and Device::download copy.
+/// What Device::upload copies to the beginning of `to`; the rest of it is cleared, so zeros are never staged.
+std::span<const float> source(const Tensor& to, HostView from);
+/// The same in the type of `to`, for later.
 std::vector<float> staged(const Tensor& to, HostView from);
 void copy_in(const Tensor& to, const std::vector<float>& staged);
+/// What Device::download copies.
 void copy_out(const Tensor& from, std::vector<float>& to);
 
 }  // namespace shardsim::numerics

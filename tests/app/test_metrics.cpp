@@ -47,6 +47,23 @@ TEST_CASE("times are per step, and communication under compute is not exposed") 
   CHECK(f.rows_per_second == 8);           // 2 ranks x 8 rows / 2 s
 }
 
+TEST_CASE("steady times are of all steps but the first, and of a run of one step of that") {
+  SchemeResult result = test::made_by_hand("dp");
+  for (RankResult& rank : result.ranks) {
+    rank.step_begin = {0, 2}, rank.step_end = {2, 5};
+    rank.spans.push_back({4.5, 4.75, 0, 0, 0, Lane::compute, Verb::adam, 0, false});
+  }
+  const formats::Figures f = measure(two_ranks(), result);
+  CHECK(f.step_seconds.max == 2.5);
+  CHECK(f.steady_step_seconds.max == 3);
+  CHECK(f.steady_compute_seconds.max == 1.25);
+  CHECK(f.steady_exposed_comm_seconds.max == 1);
+  CHECK(f.steady_hidden_comm_seconds.max == 0.5);
+  result.steps = 1;
+  for (RankResult& rank : result.ranks) rank.step_begin.resize(1), rank.step_end.resize(1);
+  CHECK(measure(two_ranks(), result).steady_step_seconds.max == 2);
+}
+
 TEST_CASE("what lies outside the steps does not count as their time") {
   RankResult rank;
   rank.step_begin = {0}, rank.step_end = {4};

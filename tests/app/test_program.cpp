@@ -202,6 +202,19 @@ TEST_CASE("Ctrl-C ends with 130 and keeps what was finished") {
   CHECK(nlohmann::json::parse(shardsim.folder().read("r/summary.json"))["results"][0]["interrupted"] == true);
 }
 
+TEST_CASE("a run that does not record theta has no file and no hash of it, and says so") {
+  Shell shardsim;
+  REQUIRE(shardsim("run s.yaml --backend threads -o real --set record.theta=off") == 0);
+  CHECK(has(shardsim.out(), "theta: not recorded (record: {theta: off})."));
+  CHECK(nlohmann::json::parse(shardsim.folder().read("real/summary.json"))["results"][0]["theta_hash"].is_null());
+  CHECK_FALSE(fs::exists(shardsim.folder() / "real/dp/theta_final.npy"));
+  CHECK(shardsim("run s.yaml -o sim --against real --quiet") == 0);
+  CHECK(has(shardsim.out(), "Not compared: relative distance of theta (the measured run has no theta_final.npy)"));
+  CHECK(shardsim("run s.yaml --set record.theta=off --set expect.theta=equal") == 2);
+  CHECK_MESSAGE(shardsim.err() == "--set expect.theta: cannot be checked with record: {theta: off}; leave one of the two out\n",
+                shardsim.err());
+}
+
 TEST_CASE("a run is compared with a measured one, at once or afterwards") {
   Shell shardsim;
   REQUIRE(shardsim("run s.yaml --backend threads -o real --quiet") == 0);
@@ -211,7 +224,7 @@ TEST_CASE("a run is compared with a measured one, at once or afterwards") {
   CHECK(has(shardsim.err(), "--against ./real/.: is the folder that this run writes; write it to another one with -o"));
   CHECK(shardsim("run s.yaml -o sim --against real --quiet") == 0);
   CHECK(has(shardsim.out(), "dp: "));
-  CHECK(has(shardsim.out(), " figures compared, simgrid with threads; step "));
+  CHECK(has(shardsim.out(), " figures compared, simgrid with threads; steady step (2 to 3) "));
   CHECK_FALSE(has(shardsim.out(), "predicted       measured"));
   CHECK(shardsim("validate sim real") == 0);
   CHECK(has(shardsim.out(), "all_reduce"));

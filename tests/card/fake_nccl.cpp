@@ -9,6 +9,7 @@
 #include "card/fake_card.h"
 #include "card/fake_stream.h"
 
+using shardsim::test::comes_to;
 using shardsim::test::fake_card;
 using shardsim::test::FakeStream;
 
@@ -17,8 +18,6 @@ struct ncclComm {
 };
 
 namespace {
-
-bool comes_to(std::atomic<int>& count) { return count >= 0 && count-- == 0; }
 
 ncclResult_t collective(ncclComm_t comm, cudaStream_t stream) {
   if (comes_to(fake_card().collectives_until_refusal)) return ncclInvalidArgument;

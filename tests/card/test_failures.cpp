@@ -26,7 +26,8 @@ struct Faults {
   ~Faults() {
     test::FakeCard& card = fake_card();
     card.memory = std::int64_t(1) << 40, card.launches_until_fault = -1, card.aborted = 0, card.others_are_gone = false;
-    for (auto* count : {&card.collectives_until_refusal, &card.collectives_until_silence, &card.collectives_until_signal})
+    for (auto* count : {&card.collectives_until_refusal, &card.collectives_until_silence, &card.collectives_until_signal,
+                        &card.copies_until_signal})
       *count = -1;
   }
 };
@@ -145,6 +146,20 @@ TEST_CASE("a fault on the card is one line with scheme, rank, verb and unit, and
   CHECK(has(end, "(unit "));
   CHECK(has(end, ": an illegal memory access was encountered (cudaErrorIllegalAddress)\n"));
   CHECK(end.find('\n') == end.size() - 1);
+}
+
+TEST_CASE("a run that is interrupted before its first step begins none") {
+  const test::Scratch folder;
+  folder.write("s.yaml", scenario);
+  const std::vector<std::string> words = {"run", "s.yaml", "--quiet", "-o", "out", "--set", "fabric=loopback", "--set", "world=1"};
+  {
+    const Faults faults([](auto& card) { card.signal = SIGINT, card.copies_until_signal = 0; });
+    CHECK(program(folder, words) == "130, interrupted; nothing was finished\n");
+    CHECK_FALSE(std::filesystem::exists(folder / "out"));
+  }
+  const Faults faults([](auto& card) { card.signal = SIGINT, card.copies_until_signal = 4; });  // three are bind's
+  CHECK(program(folder, words) == "130, interrupted; what was finished is in out\n");
+  CHECK(has(folder.read("out/summary.json"), "\"steps\": 1,"));
 }
 
 TEST_CASE("when a node's process dies in a collective the other says which node, and in which collective it was itself") {

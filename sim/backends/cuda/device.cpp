@@ -1,6 +1,8 @@
 // CudaDevice: memory, work and transfers, each enqueued at once.
 #include "backends/cuda/device.h"
 
+#include <cstring>
+#include <span>
 #include <thread>
 
 #include "backends/cuda/checked.h"
@@ -148,12 +150,19 @@ void CudaDevice::enqueue_collective(const Collective& of, const std::function<vo
 void CudaDevice::do_upload(Lane which, Tensor to, HostView from) {
   if (!numerics_ || size(to) == 0) return;
   named("upload", [&] {
-    const std::vector<float> values = numerics::staged(to, from);
+    const std::span<const float> values = numerics::source(to, from);
     const std::size_t bytes = values.size() * std::size_t(bytes_of(to.dtype()));
-    const Staging::Piece piece = staging_.take(bytes);
-    for (std::size_t i = 0; i < values.size(); ++i) store(piece, to.dtype(), std::int64_t(i), values[i]);
+    const std::size_t all = std::size_t(size(to) * bytes_of(to.dtype()));
+    char* const at = static_cast<char*>(numbers(to).at);
     Stream& on = lane(which);
-    ensure(cudaMemcpyAsync(numbers(to).at, piece, bytes, cudaMemcpyDefault, on.handle), "a copy to the GPU");
+    if (bytes > 0) {
+      const Staging::Piece piece = staging_.take(bytes);
+      if (to.dtype() == Dtype::fp32) std::memcpy(piece, values.data(), bytes);
+      else
+        for (std::size_t i = 0; i < values.size(); ++i) store(piece, to.dtype(), std::int64_t(i), values[i]);
+      ensure(cudaMemcpyAsync(at, piece, bytes, cudaMemcpyDefault, on.handle), "a copy to the GPU");
+    }
+    if (bytes < all) ensure(cudaMemsetAsync(at + bytes, 0, all - bytes, on.handle), "memory could not be cleared");
     on.worked();
   });
 }

@@ -19,7 +19,7 @@ Staging::Piece Staging::take(std::size_t bytes) {
     if (used_ > pinned_bytes) used_ = pinned_bytes;
     return piece;
   }
-  return large_.emplace_back(bytes).data();
+  return large_.emplace_back(std::make_unique_for_overwrite<char[]>(bytes)).get();
 }
 
 void Staging::clear() {

@@ -1,7 +1,7 @@
 // Staging: pinned host memory for small transfers, used again after each synchronization; larger ones take memory of their own.
 #pragma once
 #include <cstddef>
-#include <deque>
+#include <memory>
 #include <vector>
 
 namespace shardsim::cuda {
@@ -23,7 +23,7 @@ class Staging {
  private:
   char* pinned_ = nullptr;
   std::size_t used_ = 0;
-  std::deque<std::vector<char>> large_;
+  std::vector<std::unique_ptr<char[]>> large_;
 };
 
 }  // namespace shardsim::cuda
