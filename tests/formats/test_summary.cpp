@@ -59,6 +59,10 @@ TEST_CASE("summary.json has the promised names") {
                            "compute_seconds",
                            "exposed_comm_seconds",
                            "hidden_comm_seconds",
+                           "steady_step_seconds",
+                           "steady_compute_seconds",
+                           "steady_exposed_comm_seconds",
+                           "steady_hidden_comm_seconds",
                            "formula_traffic_units",
                            "formula_resident_bytes_per_param",
                            "formula_model_state_peak_bytes_per_param",
@@ -78,7 +82,7 @@ TEST_CASE("summary.json has the promised names") {
                            "fits",
                            "tokens_per_second"})
     CHECK_MESSAGE(result.contains(name), name);
-  CHECK(written(figures())["schema_version"] == 1);
+  CHECK(written(figures())["schema_version"] == 2);
   CHECK(result["loss_last"] == 0.25);
   CHECK(result["theta_hash"] == "0000000000000abc");
   CHECK(result["bytes_sent_per_rank_per_step"].is_number_integer());

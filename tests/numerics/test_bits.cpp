@@ -109,12 +109,18 @@ TEST_CASE("new storage is 64-byte aligned and holds NaN; none is null") {
   CHECK(numerics::allocate(Dim(100, 0)) == nullptr);
 }
 
-TEST_CASE("what is staged is rounded, cut to the source and followed by zeros") {
+TEST_CASE("what is staged is rounded and cut to the source, and what lies behind it is cleared") {
   Workbench bench;
   const Tensor to = bench.vector(5, Dtype::bf16);
   const std::vector<float> host = {1, 1 + 1 / 256.f, 1 + 3 / 256.f};
-  CHECK(numerics::staged(to, {&host, dim(1), dim(2)}) == std::vector<float>{1, 1 + 4 / 256.f, 0, 0, 0});
-  CHECK(numerics::staged(to, {&host, dim(1), dim(9)}) == std::vector<float>{1, 1 + 4 / 256.f, 0, 0, 0});
-  CHECK(numerics::staged(to, {&host, dim(7), dim(2)}) == std::vector<float>{0, 0, 0, 0, 0});
+  CHECK(numerics::staged(to, {&host, dim(1), dim(2)}) == std::vector<float>{1, 1 + 4 / 256.f});
+  CHECK(numerics::staged(to, {&host, dim(1), dim(9)}) == std::vector<float>{1, 1 + 4 / 256.f});
+  CHECK(numerics::staged(to, {&host, dim(7), dim(2)}).empty());
+  CHECK(numerics::staged(to, {&host, none, none}).empty());
   CHECK(numerics::staged(to.slice(dim(2), none), {&host, none, dim(3)}).empty());
+  std::vector<float> there;
+  numerics::copy_in(to, {1, 2, 3}), numerics::copy_out(to, there);
+  CHECK(there == std::vector<float>{1, 2, 3, 0, 0});
+  numerics::copy_in(to, {}), numerics::copy_out(to, there);
+  CHECK(there == std::vector<float>{0, 0, 0, 0, 0});
 }
