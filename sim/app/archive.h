@@ -88,7 +88,11 @@ class Archive {
   void value_of(Share& share) { (*this)(share.result), (*this)(share.units), (*this)(share.theta); }
 
   void raw(void* at, std::size_t size) {
-    if (!reading_) return void(bytes_.append(static_cast<const char*>(at), size));
+    if (!reading_) {
+      // Room for the little that follows gigabytes: it would have them copied.
+      if (bytes_.capacity() - bytes_.size() < size) bytes_.reserve((bytes_.size() + size) / 8 * 9);
+      return void(bytes_.append(static_cast<const char*>(at), size));
+    }
     if (size > 0) std::memcpy(at, bytes_.data() + position_, size);
     position_ += size;
   }
