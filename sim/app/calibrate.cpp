@@ -22,7 +22,7 @@ constexpr double contradiction = 0.2;  // between the efficiencies that rows nee
 
 std::string percent(double share) {
   char text[32];
-  std::snprintf(text, sizeof text, "%+.1f %%", 100 * share);
+  std::snprintf(text, sizeof text, std::abs(share) < 1e4 ? "%+.1f %%" : "%+.3g %%", 100 * share);
   return text;
 }
 

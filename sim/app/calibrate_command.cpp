@@ -2,6 +2,7 @@
 #include "app/calibrate_command.h"
 
 #include <CLI/CLI.hpp>
+#include <cmath>
 #include <cstdio>
 #include <iostream>
 #include <map>
@@ -32,7 +33,9 @@ std::string comment(const MeasurementTable& table, const std::vector<int>& rows,
       "# Written by `shardsim calibrate` from " + table.file.filename().string() + "; predicted / measured - 1 there:";
   for (std::size_t i = 0; i < rows.size(); ++i) {
     char part[64];
-    std::snprintf(part, sizeof part, "%s row %d %+.2f %%", i > 0 ? "," : "", rows[i], 100 * calibration.errors[i] + 0.0);
+    const double percent = 100 * calibration.errors[i] + 0.0;
+    std::snprintf(part, sizeof part, std::abs(percent) < 1e6 ? "%s row %d %+.2f %%" : "%s row %d %+.3g %%", i > 0 ? "," : "",
+                  rows[i], percent);
     text += part;
   }
   return text + "\n";
@@ -61,7 +64,7 @@ void write(const std::string& file, const std::string& text) {
     if (!(std::cout << text).flush()) throw ScenarioError("standard output: cannot be written");
     return;
   }
-  write_whole_file(file, text);
+  write_whole_file(file, calibration_file, text);
 }
 
 int calibrate_run(const CalibrateOptions& options, const Registry& registry) {
@@ -71,6 +74,7 @@ int calibrate_run(const CalibrateOptions& options, const Registry& registry) {
     return 0;
   }
   const RunCalibration found = calibrate_from_run(options.from, options.scenario, options.scheme, options.overrides, registry);
+  for (const std::string& changed : found.changed_files) std::cerr << changed << "\n";
   write(options.output, head + operations_text(found) + yaml(found.prices, false));
   return 0;
 }
@@ -125,9 +129,13 @@ std::function<int(const Registry&)> add_calibrate_command(CLI::App& app) {
   command->add_option("--set", options->overrides, "Override a key of the scenario; may be repeated")
       ->type_name("KEY=VALUE")
       ->allow_extra_args(false);
-  command->add_option("-o,--output", options->output, "File to write, for `prices: {from: FILE}` (default: standard output)");
+  command->add_option("-o,--output", options->output, "File to write, for `prices: {from: FILE}` (default: standard output)")
+      ->type_name("FILE");
   return [options](const Registry& registry) {
+    if (!options->output.empty()) check_replaceable(options->output, calibration_file);
     if (!options->from.empty()) return calibrate_run(*options, registry);
+    if (std::filesystem::is_directory(options->table))
+      throw ScenarioError("calibrate: " + options->table + ": is a folder; for a measured run write --from " + options->table);
     if (options->table.empty()) throw ScenarioError("calibrate: name a table of measurements, or a measured run with --from");
     return calibrate_from(*options, registry);
   };

@@ -94,6 +94,7 @@ std::vector<Launch> measured_launches(const fs::path& file) {
 struct Step {
   std::vector<Launch> launches;
   Gpu gpu;
+  std::vector<std::string> changed_files;
 };
 Step simulated_step(const fs::path& file, const std::string& scheme, const std::vector<std::string>& overrides,
                     const Registry& registry) {
@@ -103,7 +104,7 @@ Step simulated_step(const fs::path& file, const std::string& scheme, const std::
   const SchemeChoice* choice = find_choice(scenario.schemes, scheme);
   if (!choice) throw ScenarioError(file.string() + ": does not run " + scheme + ", which was measured");
   const SchemeResult result = run_scheme(scenario, TrainingSet(scenario), *choice);
-  Step step{{}, result.gpu};
+  Step step{{}, result.gpu, scenario.changed_files};
   const RankResult& rank = result.ranks[0];
   for (const Span& span : rank.spans)
     if (span.lane == Lane::compute && span.op != Span::collective && span.begin >= rank.step_begin.back())
@@ -214,7 +215,7 @@ RunCalibration calibrate_from_run(const fs::path& folder, const fs::path& scenar
   const Fit fit = least_errors([&](const std::vector<double>& values) { return of_counted(step_with(with(prices, values))); },
                                of_counted(measured), unknowns);
 
-  RunCalibration calibration{with(prices, fit.values), {}};
+  RunCalibration calibration{with(prices, fit.values), {}, base.changed_files};
   calibration.prices.errors = fit.errors;
   const std::vector<double> after = step_with(calibration.prices);
   calibration.operations.resize(count);

@@ -20,12 +20,13 @@ struct MeasuredOperation {
 struct RunCalibration {
   Calibration prices;  ///< gemm_efficiency, memory_efficiency, attention speeds, kernel_seconds: those that the step depends on
   std::vector<MeasuredOperation> operations;  ///< the most expensive first
+  std::vector<std::string> changed_files;     ///< sentences: what the scenario names is not what was measured
 };
 
 /// Runs the measured run's own scenario on the simulator and compares launch by launch, of the lowest recorded rank. The step that
 /// was measured is the mean of all but the first. Fitted to the operations that take at least a hundredth of the time.
-/// `scenario`: a file in place of the folder's, for paths in it that lead nowhere from there; `scheme`: empty: the folder's first.
-/// Throws ScenarioError: no trace; the launches are not the scenario's; no value in range reproduces them.
+/// `scenario`: a file in place of the folder's, whose paths may lead nowhere on another machine; `scheme`: empty: the folder's
+/// first. Throws ScenarioError: no trace; the launches are not the scenario's; no value in range reproduces them.
 RunCalibration calibrate_from_run(const std::filesystem::path& folder, const std::filesystem::path& scenario,
                                   const std::string& scheme, const std::vector<std::string>& overrides, const Registry&);
 

@@ -9,6 +9,7 @@
 #include "app/comparison.h"
 #include "app/report.h"
 #include "app/run_folder.h"
+#include "app/whole_file.h"
 #include "core/error.h"
 
 namespace shardsim {
@@ -29,6 +30,7 @@ std::function<void()> add_compare_command(CLI::App& app) {
   command->add_option("--html", options->html, "Also write the comparison as a page")->type_name("FILE");
   command->add_flag("--json", options->json, "Print the comparison as JSON");
   return [options] {
+    if (!options->html.empty()) check_replaceable(options->html, page_file);
     std::vector<nlohmann::ordered_json> data;
     for (const std::string& folder : options->folders) data.push_back(report_data(folder));
     const nlohmann::ordered_json compared = comparison({options->folders.begin(), options->folders.end()}, data);

@@ -160,6 +160,24 @@ Json changed_keys(const std::vector<std::map<std::string, std::string>>& scenari
   return changed;
 }
 
+/// A path leads from each folder to its file: where digests are the same the files are, and where they are not, names tell.
+void compare_files(const std::vector<std::map<std::string, std::string>>& contents,
+                   std::vector<std::map<std::string, std::string>>& scenarios) {
+  const auto are_equal = [](const std::vector<std::string>& all) {
+    return std::all_of(all.begin(), all.end(), [&](const std::string& each) { return each == all[0]; });
+  };
+  for (const auto& [key, first] : contents.front()) {
+    std::vector<std::string> digests, names;
+    for (std::size_t i = 0; i < contents.size(); ++i)
+      if (contents[i].count(key) && scenarios[i].count(key)) {
+        const std::string& path = scenarios[i][key];
+        digests.push_back(contents[i].at(key)), names.push_back(path.substr(path.rfind('/') + 1));
+      }
+    if (digests.size() == contents.size() && (are_equal(digests) || are_equal(names)))
+      for (auto& keys : scenarios) keys.erase(key);
+  }
+}
+
 struct Run {
   const Json& data;
   /// The position of the scheme; nothing if the run has none of that name.
@@ -221,6 +239,7 @@ Json changed_in_scenario(const std::vector<fs::path>& folders) {
     know_contents = know_contents && summary.contains("files");
     contents.push_back(summary.value("files", std::map<std::string, std::string>()));
   }
+  if (know_contents) compare_files(contents, scenarios);
   Json changed = changed_keys(scenarios);
   const auto names_another = [&changed](const std::string& key) {
     return std::any_of(changed.begin(), changed.end(), [&](const Json& each) { return each["key"] == key; });

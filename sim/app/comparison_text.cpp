@@ -72,7 +72,7 @@ void write_comparison_page(const std::filesystem::path& file, const Json& compar
   }
   const std::string page = page_with({{"comparison", comparison}, {"timelines", timelines}});
   if (page.empty()) throw ScenarioError("--html: " + std::string(no_page));
-  write_whole_file(file, page);
+  write_whole_file(file, page_file, page);
 }
 
 }  // namespace shardsim

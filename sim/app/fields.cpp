@@ -2,6 +2,7 @@
 #include "app/fields.h"
 
 #include <algorithm>
+#include <cctype>
 #include <charconv>
 #include <cmath>
 #include <stdexcept>
@@ -66,6 +67,9 @@ double number_of(const YamlNode& node) {
   const std::string& text = scalar(node, "a number");
   if (node.quoted) refuse(node, quoted(text) + " is a text, but a number is expected; remove the quotes");
   const auto value = number_in(text);
+  const std::size_t first = text.find_first_not_of("+-");
+  if (value && text.size() > first + 1 && text[first] == '0' && std::isdigit(static_cast<unsigned char>(text[first + 1])))
+    refuse(node, quoted(text) + " begins with a zero, which may mean an octal number; write it without");
   if (!value) refuse(node, quoted(text) + " is not a number, or too large for one; write it as 8, 0.5 or 1e-3, without a unit");
   return *value;
 }
@@ -84,8 +88,8 @@ float float_of(const YamlNode& node, bool (*fits)(float), const char* must) {
   const double value = number_of(node);
   const float rounded = float(value);
   // In fp32, where the arithmetic is: 1e-60 would be 0 there.
-  if (!std::isfinite(rounded) || !fits(rounded))
-    refuse(node, quoted(node.text) + " is out of range; it " + must + " (as a 32-bit number)");
+  if (!std::isfinite(rounded)) refuse(node, quoted(node.text) + " is out of range; a 32-bit number is at most 3.4e38");
+  if (!fits(rounded)) refuse(node, quoted(node.text) + " is out of range; it " + must + " (as a 32-bit number)");
   return rounded;
 }
 

@@ -13,6 +13,7 @@
 #include "app/run_folder.h"
 #include "app/scenario_parts.h"
 #include "core/error.h"
+#include "formats/summary.h"
 
 namespace shardsim {
 namespace {
@@ -23,6 +24,28 @@ namespace fs = std::filesystem;
 fs::path script() {
   const fs::path installed = platforms_folder().parent_path() / "figures/make.py";
   return fs::exists(installed) ? installed : platforms_folder().parent_path() / "tools/figures/make.py";
+}
+
+/// Whether a file is the summary of a run.
+bool is_summary(const fs::path& file) {
+  std::error_code error;
+  return fs::is_regular_file(file, error) && formats::fault_of_summary(text_of_file(file)).empty();
+}
+
+/// A run replaces its results as a whole, and refuses to where other files lie among them.
+void check_output(const fs::path& output) {
+  for (fs::path folder = fs::weakly_canonical(fs::absolute(output)); folder != folder.parent_path(); folder = folder.parent_path())
+    if (is_summary(folder / "summary.json"))
+      throw ScenarioError("figures: -o " + output.string() + ": " + folder.string() +
+                          " is a run's results, which could not be replaced then; name a folder beside it");
+}
+
+void check_run(const fs::path& run) {
+  std::error_code error;
+  if (is_summary(run))
+    throw ScenarioError("figures: " + run.string() + ": is the summary of a run; name its folder, " +
+                        (run.has_parent_path() ? run.parent_path().string() : "."));
+  if (!fs::is_regular_file(run, error) && !fs::is_regular_file(run / "sweep.csv", error)) read_summary(run);
 }
 
 [[noreturn]] void become(const std::string& program, std::vector<std::string> words) {
@@ -54,8 +77,8 @@ std::function<void()> add_figures_command(CLI::App& app) {
   command->add_option("--format", options->formats, "svg (default), pdf, png; several with commas");
   command->add_option("--only", options->only, "Only these figures, by name, with commas");
   return [options] {
-    for (const std::string& run : options->runs)
-      if (!fs::is_regular_file(run) && !fs::is_regular_file(fs::path(run) / "sweep.csv")) read_summary(run);
+    for (const std::string& run : options->runs) check_run(run);
+    if (!options->output.empty()) check_output(options->output);
     // Debian's matplotlib belongs to Debian's Python; another one may come first in the path.
     const std::string python = fs::exists("/usr/bin/python3") ? "/usr/bin/python3" : "python3";
     std::vector<std::string> words = {python, "-B", script().string()};

@@ -1,4 +1,4 @@
-// Ctrl-C: seen by all who work, and obeyed when it comes a second time.
+// Ctrl-C, and what else asks a program to end: seen by all who work, and obeyed when it comes a second time.
 #include <unistd.h>
 
 #include <csignal>
@@ -28,7 +28,12 @@ void catch_interrupts(bool ends_on_second) {
       if (!interrupt_seen) interrupted_at = seconds;
       interrupt_seen = 1;
     };
-  sigaction(SIGINT, &action, nullptr);
+  for (const int signal : {SIGINT, SIGTERM, SIGHUP}) {
+    struct sigaction before {};
+    sigaction(signal, nullptr, &before);
+    if (signal == SIGHUP && before.sa_handler == SIG_IGN) continue;  // nohup: it is to outlive its terminal
+    sigaction(signal, &action, nullptr);
+  }
 }
 
 bool interrupted() { return interrupt_seen != 0; }

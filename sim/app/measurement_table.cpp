@@ -107,14 +107,19 @@ std::vector<std::string> csv_cells(const std::string& line, const std::string& p
 }
 
 MeasurementTable read_measurements(const std::filesystem::path& file) {
-  std::ifstream stream(file, std::ios::binary);
   std::error_code error;
-  if (!stream || std::filesystem::is_directory(file, error)) throw ScenarioError(file.string() + ": cannot be read");
+  if (!std::filesystem::exists(file, error)) throw ScenarioError(file.string() + ": there is no such file; check the path");
+  if (!std::filesystem::is_regular_file(file, error))
+    throw ScenarioError(file.string() + ": is " + (std::filesystem::is_directory(file, error) ? "a folder" : "a device or a pipe") +
+                        "; name a table of measurements, a .csv file");
+  std::ifstream stream(file, std::ios::binary);
+  if (!stream) throw ScenarioError(file.string() + ": cannot be read");
   MeasurementTable table;
   table.file = file, table.base = std::filesystem::path(file).replace_extension(".yaml");
   std::optional<Head> head;
   std::string line;
   for (int number = 1; std::getline(stream, line); ++number) {
+    if (number == 1 && line.starts_with("\xef\xbb\xbf")) line.erase(0, 3);  // spreadsheets say so that it is UTF-8
     if (line.ends_with('\r')) line.pop_back();
     if (line.empty() || line.front() == '#') continue;
     const std::string place = file.string() + ":" + std::to_string(number);

@@ -53,7 +53,7 @@ void write(const CLI::App& command, const Options& options) {
   machine = completed(machine);
   const std::string xml = platform_xml(machine, command_of(command));
   if (options.output.empty()) std::cout << xml;
-  else write_whole_file(options.output, xml);
+  else write_whole_file(options.output, platform_file, xml);
   if (!std::cout.flush()) throw ScenarioError("standard output: cannot be written");
 }
 
@@ -81,7 +81,7 @@ std::function<void()> add_platform_command(CLI::App& app) {
       ->check(CLI::IsMember({"switch", "fat-tree"}));
   command->add_option("--nodes-per-leaf", machine.nodes_per_leaf, "Nodes under a leaf of a fat tree (default: 4)");
   command->add_option("--oversubscription", machine.oversubscription, "Of a leaf: down / up (default: 1)");
-  command->add_option("-o,--output", options->output, "File (default: standard output)");
+  command->add_option("-o,--output", options->output, "File (default: standard output)")->type_name("FILE");
   return [command, options] { write(*command, *options); };
 }
 

@@ -35,6 +35,12 @@ Scenario scenario_of(const MeasurementTable& table, const MeasuredRow& row, cons
     if (scenario.schemes.size() != 1)
       throw ScenarioError("a row is a run of one scheme, but " + table.base.string() + " lists " +
                           std::to_string(scenario.schemes.size()) + "; keep one, or make schemes a column");
+    if (scenario.backend != "simgrid") {
+      const bool is_override =
+          std::any_of(overrides.begin(), overrides.end(), [](const std::string& each) { return each.starts_with("backend="); });
+      throw ScenarioError((is_override ? "--set" : table.base.string() + ":") +
+                          " backend: a prediction is of simulated seconds; write backend: simgrid");
+    }
     scenario.recorded_ranks = 1, scenario.checks_hazards = false;  // changes no figure
     return scenario;
   } catch (const ScenarioError& error) {

@@ -122,13 +122,24 @@ void check_simgrid_options(const std::vector<std::string>& options, const Scenar
                         "]");
 }
 
+/// What --ranks says is an override, of which nobody has heard.
+Scenario scenario_of(const RunOptions& options, const std::vector<std::string>& overrides, const Registry& registry) {
+  try {
+    return read_scenario(options.scenario, overrides, registry);
+  } catch (const ScenarioError& error) {
+    const std::string text = error.what(), ours = "--set record.ranks";
+    if (!options.ranks || !text.starts_with(ours)) throw;
+    throw ScenarioError("--ranks " + quoted(*options.ranks) + text.substr(text.find(": ", ours.size())));
+  }
+}
+
 int run(const RunOptions& options, const Registry& registry) {
   std::vector<std::string> overrides = options.overrides;
   if (!options.backend.empty()) overrides.push_back("backend=" + options.backend);
   if (options.ranks) overrides.push_back("record.ranks=[" + *options.ranks + "]");
   if (options.trace_per_rank) overrides.push_back("record.per_rank=on");
   if (options.gzip) overrides.push_back("record.gzip=on");
-  Scenario scenario = read_scenario(options.scenario, overrides, registry);
+  Scenario scenario = scenario_of(options, overrides, registry);
   check_simgrid_options(options.simgrid, scenario);
   scenario.simgrid_tracing = options.simgrid;
   const auto environment = [](const char* name) { return std::getenv(name); };
@@ -252,7 +263,8 @@ int run_program(int argc, const char* const* argv, const Registry& built_in) {
   RunOptions options;
   CLI::App* run_command = app.add_subcommand("run", "Run the schemes of a scenario; print the table and write the results");
   run_command->add_option("SCENARIO", options.scenario, "YAML file")->required();
-  run_command->add_option("-o,--output", options.folder, "Folder for the results (default: results/<name of the scenario file>)");
+  run_command->add_option("-o,--output", options.folder, "Folder for the results (default: results/<name of the scenario file>)")
+      ->type_name("DIR");
   run_command->add_option("--set", options.overrides, "Override a key of the scenario, as in --set batch.micro=4; may be repeated")
       ->type_name("KEY=VALUE")
       ->allow_extra_args(false);

@@ -22,7 +22,7 @@ std::function<void()> add_report_command(CLI::App& app) {
         file->empty() ? std::filesystem::path(*folder) / "report.html" : std::filesystem::path(*file);
     const std::string page = report_page(*folder);
     if (page.empty()) throw ScenarioError("report: " + std::string(no_page));
-    write_whole_file(place, page);
+    write_whole_file(place, page_file, page);
     std::cout << "Report: " << place.string() << std::endl;
   };
 }

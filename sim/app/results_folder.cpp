@@ -5,6 +5,7 @@
 
 #include <algorithm>
 #include <cerrno>
+#include <csignal>
 #include <cstring>
 #include <fstream>
 #include <set>
@@ -13,6 +14,7 @@
 #include "app/fingerprint.h"
 #include "app/report.h"
 #include "app/run_folder.h"
+#include "app/scenario_copy.h"
 #include "app/table.h"
 #include "formats/csv.h"
 #include "formats/gzip.h"
@@ -169,6 +171,19 @@ void write_world_steps(std::ostream& out, const SchemeResult& result, const form
                        result.ranks.front().updates);
 }
 
+/// Removes what runs into this place have left half-written that were killed, `.out.PID.new`: their processes are gone.
+void remove_left_overs(const fs::path& place) {
+  const std::string begin = "." + place.filename().string() + ".", end = ".new";
+  std::error_code error;
+  for (const fs::directory_entry& entry : fs::directory_iterator(place.parent_path(), error)) {
+    const std::string name = entry.path().filename().string();
+    if (name.size() <= begin.size() + end.size() || !name.starts_with(begin) || !name.ends_with(end)) continue;
+    const std::string process = name.substr(begin.size(), name.size() - begin.size() - end.size());
+    if (process.size() > 9 || process.find_first_not_of("0123456789") != std::string::npos) continue;
+    if (::kill(pid_t(std::stoi(process)), 0) != 0 && errno == ESRCH) fs::remove_all(entry.path(), error);
+  }
+}
+
 /// Removes what is left of the temporary folder, and the parents that were made for it.
 struct Cleanup {
   fs::path temporary;
@@ -232,6 +247,7 @@ void ResultsFolder::write(const Scenario& scenario, const std::vector<SchemeResu
                           const WriteProgress& progress) const {
   const std::string mark = "." + place_.filename().string() + "." + std::to_string(::getpid());
   Cleanup cleanup{place_.parent_path() / (mark + ".new"), {}};
+  remove_left_overs(place_);
   try {
     for (fs::path parent = place_.parent_path(); !fs::exists(parent); parent = parent.parent_path()) cleanup.made.push_back(parent);
     fs::create_directories(cleanup.temporary);
@@ -249,7 +265,7 @@ void ResultsFolder::write(const Scenario& scenario, const std::vector<SchemeResu
     });
     whole.write("summary.json", [&](std::ostream& out) { formats::write_summary(out, facts_of(scenario, notes), figures); });
     whole.write("table.txt", [&](std::ostream& out) { out << table_text(scenario, results, figures, notes, false); });
-    whole.write("scenario.yaml", [&](std::ostream& out) { out << scenario.text; });
+    whole.write("scenario.yaml", [&](std::ostream& out) { out << text_from(scenario, place_); });
     if (const std::string page = report_page(cleanup.temporary); !page.empty())
       whole.write("report.html", [&](std::ostream& out) { out << page; });
 

@@ -44,8 +44,8 @@ SchemeResult run_on(Backend&, const Work&, const Cast& = {});
 /// "0-5, 7".
 std::string in_ranges(const std::vector<int>& ranks);
 
-/// True once Ctrl-C was pressed; run_scheme then ends after the step at hand and says so in its result. Pressed again, it ends the
-/// program.
+/// True once Ctrl-C was pressed, or SIGTERM or SIGHUP came; run_scheme then ends after the step at hand and says so in its result.
+/// Pressed again, it ends the program.
 void catch_interrupts(bool ends_on_second = true);
 bool interrupted();
 

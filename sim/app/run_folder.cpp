@@ -45,9 +45,11 @@ void CsvRow::refuse(const std::string& what) const {
 }
 
 void for_each_row(const fs::path& file, const std::vector<std::string>& columns, const std::function<void(const CsvRow&)>& take) {
-  std::ifstream stream(file, std::ios::binary);
+  std::error_code error;
+  std::ifstream stream;
+  if (fs::is_regular_file(file, error)) stream.open(file, std::ios::binary);  // a pipe that nobody fills would never end
   std::string line;
-  if (!stream || !std::getline(stream, line))
+  if (!stream.is_open() || !std::getline(stream, line))
     throw ScenarioError(file.string() + ": cannot be read; is the folder a run's results?");
   CsvRow row;
   const std::vector<std::string> head = csv_cells(line, file.string() + ":1");
@@ -84,9 +86,9 @@ nlohmann::ordered_json read_summary(const fs::path& folder) {
 std::string text_of_file(const fs::path& file) {
   std::error_code error;
   if (!fs::exists(file, error)) return {};
-  std::ifstream stream(file, std::ios::binary);
-  if (fs::is_directory(file, error) || !stream)  // reading a folder would throw std::ios_base::failure
-    throw ScenarioError(file.string() + ": cannot be read; is it a file, and yours to read?");
+  std::ifstream stream;
+  if (fs::is_regular_file(file, error)) stream.open(file, std::ios::binary);  // a pipe that nobody fills would never end
+  if (!stream.is_open()) throw ScenarioError(file.string() + ": cannot be read; is it a file, and yours to read?");
   return {std::istreambuf_iterator<char>(stream), {}};
 }
 

@@ -6,6 +6,7 @@
 
 #include "app/prices.h"
 #include "app/scenario_collectives.h"
+#include "app/scenario_copy.h"
 #include "app/scenario_figures.h"
 #include "app/scenario_memory.h"
 #include "app/scenario_model.h"
@@ -54,7 +55,10 @@ const char* name_of(Numerics numerics) {
 Scenario read_scenario(const fs::path& file, const std::vector<std::string>& overrides, const Registry& registry) {
   YamlNode tree = read_yaml(file);
   for (const std::string& assignment : overrides) override_yaml(tree, assignment);
-  return scenario_of(file, tree, registry);
+  Scenario scenario = scenario_of(file, tree, registry);
+  scenario.changed_files = files_changed_since_run(scenario, tree);
+  scenario.notes.insert(scenario.notes.end(), scenario.changed_files.begin(), scenario.changed_files.end());
+  return scenario;
 }
 
 Scenario scenario_of(const fs::path& file, const YamlNode& tree, const Registry& registry) {

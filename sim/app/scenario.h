@@ -101,6 +101,7 @@ struct Scenario {
   std::string measured_source;                                       ///< who measured, and where it can be read
   bool expect_equal_theta = false;
   std::vector<std::string> defaults_used;  ///< "key: value", for the printout
+  std::vector<std::string> changed_files;  ///< of those that it names: sentences, for a scenario.yaml in a results folder
   std::vector<std::string> notes;          ///< what a file that the scenario names has to say, for the printout
 };
 

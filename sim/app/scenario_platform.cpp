@@ -14,14 +14,17 @@ namespace {
 
 namespace fs = std::filesystem;
 
+fs::path first_file(std::initializer_list<fs::path> candidates) {
+  std::error_code error;
+  for (const fs::path& candidate : candidates)
+    if (fs::is_regular_file(candidate, error)) return candidate;
+  return {};
+}
+
 fs::path find_platform(const YamlNode& node, const Scenario& scenario) {
   const std::string text = text_of(node);
-  const fs::path folder = platforms_folder();
-  for (const fs::path& candidate :
-       {beside_scenario(scenario, text), fs::path(text), folder / text, folder.parent_path() / text, folder / (text + ".xml")}) {
-    std::error_code error;
-    if (fs::is_regular_file(candidate, error)) return candidate;
-  }
+  const fs::path found = first_file({beside_scenario(scenario, text), text, shipped_platform(text)});
+  if (!found.empty()) return found;
   refuse(node, "there is no platform file " + quoted(text) +
                    " beside the scenario, in the current folder or among the shipped ones; "
                    "shipped platforms: " +
@@ -82,6 +85,11 @@ MachineSpec machine_of(const YamlNode& node, std::vector<std::string>& defaults)
 }
 
 }  // namespace
+
+fs::path shipped_platform(const std::string& called) {
+  const fs::path folder = platforms_folder();
+  return first_file({folder / called, folder.parent_path() / called, folder / (called + ".xml")});
+}
 
 MemoryFile::MemoryFile(const std::string& text) : descriptor_(memfd_create("platform.xml", 0)) {
   std::size_t done = 0;

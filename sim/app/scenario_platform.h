@@ -23,6 +23,9 @@ class MemoryFile {
   int descriptor_;
 };
 
+/// The shipped platform that a scenario calls so, wherever it lies; an empty path if there is none.
+std::filesystem::path shipped_platform(const std::string& called);
+
 /// Fills platform. A name or a path: beside the scenario, in the current folder, or among the shipped ones. A map, `{nodes: 2,
 /// gpus_per_node: 8, gpu: h100-sxm, nic: 400Gbps, ...}`: the options of `shardsim platform`, with _ for -.
 void read_platform(const YamlNode&, Scenario&, std::vector<std::string>& defaults);

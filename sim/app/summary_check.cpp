@@ -3,6 +3,7 @@
 
 #include <cmath>
 #include <nlohmann/json.hpp>
+#include <set>
 #include <sstream>
 
 #include "core/error.h"
@@ -33,13 +34,19 @@ class Check {
     const Json expected = Json::parse(example.str());
     for (const auto& [key, value] : expected.items())
       if (key != "results" && key != "schema_version") same_kind(json, key, value, key);
+    if (json.contains("measured_source") && !json["measured_source"].is_string()) refuse("measured_source", "is no text");
+    if (json.contains("files") && !json["files"].is_object()) refuse("files", "is no map");
     if (json.contains("files"))
       for (const auto& [key, content] : json["files"].items())
         if (!content.is_string()) refuse("files." + key, "is no text");
     const Json& results = list_at(json, "results", "results");
     if (results.empty()) refuse("results", "is empty");
-    for (std::size_t i = 0; i < results.size(); ++i)
-      result(results[i], expected["results"][0], "results[" + std::to_string(i) + "]");
+    std::set<std::string> schemes;
+    for (std::size_t i = 0; i < results.size(); ++i) {
+      const std::string place = "results[" + std::to_string(i) + "]";
+      result(results[i], expected["results"][0], place);
+      if (!schemes.insert(results[i]["scheme"]).second) refuse(place + ".scheme", "has results already");
+    }
   }
 
  private:
@@ -64,9 +71,12 @@ class Check {
     const std::string scheme = json["scheme"];  // names a folder, too
     if (scheme.empty() || scheme.front() == '.' || scheme.find('/') != std::string::npos)
       refuse(place + ".scheme", "is no scheme's name");
-    for (const char* key : {"world", "steps", "units", "parameters"})
+    const std::pair<const char*, double> counts[] = {{"world", 1 << 20}, {"steps", 1e6}, {"units", 1e9}, {"parameters", 0x1p53}};
+    for (const auto& [key, most] : counts) {
       if (json[key] != std::floor(json[key].get<double>()) || json[key] < 1)
         refuse(place + "." + key, "is no whole number of at least 1");
+      if (json[key] > most) refuse(place + "." + key, "is more than a run can have");
+    }
     if (!json.contains("measured")) return;
     for (const Json& each : list_at(json, "measured", place + ".measured"))
       if (!each.is_object() || !at(each, "figure", place + ".measured.figure").is_string() ||
@@ -92,7 +102,8 @@ class Check {
     }
     if (example.is_number() || (example.is_null() && key != "theta_hash" && key != "fits")) {
       if (!is_figure(value) || (example.is_number() && value.is_null())) refuse(place, "is no number");
-      if (value.is_number() && value < 0 && key.find("loss") == std::string::npos && !key.ends_with("_seconds"))
+      if (value.is_number() && value < 0 && key.find("loss") == std::string::npos && key != "over_single_gpu_seconds" &&
+          !key.ends_with("peak_seconds"))  // a date; before the first step it is negative
         refuse(place, "is less than 0");
     }
   }

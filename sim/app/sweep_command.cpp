@@ -142,9 +142,11 @@ std::function<int(const Registry&, const std::vector<std::string>&)> add_sweep_c
   command->add_option("--set", options->request.overrides, "Override a key of the scenario at every point; may be repeated")
       ->type_name("KEY=VALUE")
       ->allow_extra_args(false);
-  command->add_option("-o,--output", options->folder,
-                      "Folder for sweep.csv and the journal, which a later or simultaneous sweep goes on with (default: "
-                      "results/<name of the scenario file>-sweep)");
+  command
+      ->add_option("-o,--output", options->folder,
+                   "Folder for sweep.csv and the journal, which a later or simultaneous sweep goes on with (default: "
+                   "results/<name of the scenario file>-sweep)")
+      ->type_name("DIR");
   command->add_option("--jobs", options->jobs, "Processes (default: one per core; under mpirun or srun, 1 per rank)")
       ->check(CLI::Range(1, 4096));
   command->add_option("--max", options->request.most, "Refuse a grid of more points (default: 10000)")

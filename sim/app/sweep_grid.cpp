@@ -2,8 +2,10 @@
 #include "app/sweep_grid.h"
 
 #include <algorithm>
+#include <optional>
 #include <sstream>
 
+#include "app/fields.h"
 #include "core/error.h"
 
 namespace shardsim {
@@ -34,6 +36,19 @@ std::vector<std::string> values_of(const YamlNode& item, std::size_t keys) {
   return values;
 }
 
+/// 2, 2.0 and 2e0 are one point.
+bool are_equal(const std::string& a, const std::string& b) {
+  const std::optional<double> of_a = number_in(a), of_b = number_in(b);
+  return a == b || (of_a && of_b && *of_a == *of_b);
+}
+
+/// As it stands in the grid: 1:8.
+std::string listed(const std::vector<std::string>& values) {
+  std::string text;
+  for (const std::string& value : values) text += (text.empty() ? "" : ":") + value;
+  return text;
+}
+
 SweepAxis axis_of(const std::string& keys, const YamlNode& list, const std::string& place) {
   SweepAxis axis{split(keys, ','), {}, place};
   const auto refuse = [&](const std::string& what) { throw ScenarioError(place + " " + keys + ": " + what); };
@@ -52,8 +67,10 @@ SweepAxis axis_of(const std::string& keys, const YamlNode& list, const std::stri
     const std::vector<std::string> values = values_of(item, axis.keys.size());
     if (values.size() != axis.keys.size() || std::count(values.begin(), values.end(), "") > 0)
       refuse(quoted(one_line(item)) + " has to be " + std::to_string(axis.keys.size()) + " values, one for each key, as in 1:8");
-    if (std::count(axis.values.begin(), axis.values.end(), values) > 0)
-      refuse(quoted(one_line(item)) + " stands there twice; remove one");
+    for (const std::vector<std::string>& other : axis.values)
+      if (other == values) refuse(quoted(one_line(item)) + " stands there twice; remove one");
+      else if (std::equal(other.begin(), other.end(), values.begin(), are_equal))
+        refuse(quoted(one_line(item)) + " is the same as " + quoted(listed(other)) + "; remove one");
     axis.values.push_back(values);
   }
   return axis;

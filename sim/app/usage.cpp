@@ -39,6 +39,11 @@ std::string refusal_of_truth(const std::string& text) {
     if (text == known) return {};
   return quoted(text) + " is neither on nor off; a flag needs no value";
 }
+std::string refusal_of_path(const std::string& text) {
+  if (std::any_of(text.begin(), text.end(), [](unsigned char c) { return c < 0x20 || c == 0x7f; }))
+    return quoted(text) + " has a line break or another control character; choose another name";
+  return text.empty() ? "'' names nothing; name a place, or leave it out" : "";
+}
 
 }  // namespace
 
@@ -64,6 +69,7 @@ void check_values(CLI::App& app) {
       if (option->get_type_name().starts_with("FLOAT")) option->check(refusal_of_number);
       if (option->get_type_name() == "SHARE") option->check(refusal_of_any_share);
       if (option->get_items_expected_max() == 0) option->check(refusal_of_truth);
+      if (option->get_type_name() == "FILE" || option->get_type_name() == "DIR") option->check(refusal_of_path);
     }
 }
 

@@ -94,6 +94,7 @@ std::optional<Validation> validate(const MeasurementTable& table, const Protocol
   const bool calibrates = protocol.calibrate_per != Protocol::Per::nothing;
   std::vector<int> marked;
   if (calibrates) marked = marked_rows(table, protocol.fit);
+  if (protocol.last < Protocol().last) table.row(protocol.last);  // refuses what the table does not have
   std::vector<const MeasuredRow*> counted;
   for (const MeasuredRow& row : table.rows)
     if (row.number >= protocol.first && row.number <= protocol.last && std::count(marked.begin(), marked.end(), row.number) == 0)

@@ -19,6 +19,7 @@
 #include "app/run.h"
 #include "app/run_folder.h"
 #include "app/validation_text.h"
+#include "app/whole_file.h"
 #include "core/error.h"
 
 namespace shardsim {
@@ -145,6 +146,7 @@ void write_page(const ValidateOptions& options, const nlohmann::ordered_json& ag
 
 /// One run against another one of the same scenario.
 int validate_run(const ValidateOptions& options) {
+  if (!options.html.empty()) check_replaceable(options.html, page_file);
   std::error_code error;
   if (std::filesystem::equivalent(options.table, options.measured, error))
     throw ScenarioError(options.measured +

@@ -1,6 +1,7 @@
 // YAML to a plain tree, through yaml-cpp.
 #include "app/yaml_reader.h"
 
+#include <yaml-cpp/depthguard.h>
 #include <yaml-cpp/yaml.h>
 
 #include <algorithm>
@@ -12,24 +13,41 @@
 namespace shardsim {
 namespace {
 
+constexpr std::uintmax_t largest = 16 << 20;
 constexpr int deepest = 32, most_nodes = 100'000;  // an alias that contains itself would have no end
 
-struct Conversion {
-  std::string file;  // empty on the command line
-  int nodes = 0;
+/// Below 0x20, 0x7f, and U+0080 to U+009f: a terminal obeys them, and a table breaks at them.
+bool has_control_character(const std::string& text) {
+  for (std::size_t i = 0; i < text.size(); ++i) {
+    const unsigned char c = text[i], next = i + 1 < text.size() ? text[i + 1] : 0;
+    if (c < 0x20 || c == 0x7f || (c == 0xc2 && next >= 0x80 && next < 0xa0)) return true;
+  }
+  return false;
+}
 
-  std::string origin(const YAML::Mark& mark) const { return file.empty() ? "--set" : file + ":" + std::to_string(mark.line + 1); }
+class Conversion {
+ public:
+  /// `file` is empty on the command line.
+  Conversion(std::string file, const std::string& text) : file_(std::move(file)), text_(text) {
+    for (std::size_t i = 0; i < text.size(); ++i)
+      if (text[i] == '\n') lines_.push_back(i + 1);
+  }
 
   YamlNode convert(const YAML::Node& from, const std::string& name, const std::string& key, int depth) {
     YamlNode to;
     to.name = name, to.key = key;
-    to.origin = origin(from.Mark()), to.line = file.empty() ? 0 : from.Mark().line + 1;
-    if (depth > deepest || ++nodes > most_nodes) refuse(to, "is nested too deeply or far too large; does an alias contain itself?");
+    to.origin = origin(from.Mark()), to.line = file_.empty() ? 0 : from.Mark().line + 1;
+    if (depth > deepest || ++nodes_ > most_nodes)
+      refuse(to, "is nested too deeply or far too large; does an alias contain itself?");
+    if (const std::string tag = from.Tag(); from.IsDefined() && !tag.empty() && tag != "?" && tag != "!")
+      refuse(to, "has the tag " + quoted(tag) + "; what a value is follows from its key, so remove the tag");
     switch (from.Type()) {
       case YAML::NodeType::Scalar:
         to.kind = YamlNode::Kind::scalar;
         to.text = from.Scalar();
+        while (to.text.ends_with('\n')) to.text.pop_back();  // how a text after | or > ends
         to.quoted = from.Tag() == "!";
+        check_text(from, to);
         break;
       case YAML::NodeType::Sequence:
         to.kind = YamlNode::Kind::list;
@@ -41,12 +59,13 @@ struct Conversion {
       case YAML::NodeType::Map:
         to.kind = YamlNode::Kind::map;
         for (const auto& field : from) {
-          if (!field.first.IsScalar()) refuse(to, "has a key that is not a plain name");
+          YamlNode place = to;  // the key's line, not the value's: a value may begin on the next one
+          place.origin = origin(field.first.Mark()), place.line = file_.empty() ? 0 : field.first.Mark().line + 1;
+          if (!field.first.IsScalar()) refuse(place, "has a key that is not a plain name; is a value missing its quotes?");
           const std::string& child = field.first.Scalar();
+          check_text(field.first, place);
           to.children.push_back(convert(field.second, child, key.empty() ? child : key + "." + child, depth + 1));
-          // The key's line, not the value's: a value may begin on the next one.
-          to.children.back().origin = origin(field.first.Mark());
-          if (!file.empty()) to.children.back().line = field.first.Mark().line + 1;
+          to.children.back().origin = place.origin, to.children.back().line = place.line;
         }
         break;
       default:
@@ -54,6 +73,42 @@ struct Conversion {
     }
     return to;
   }
+
+ private:
+  std::string origin(const YAML::Mark& mark) const { return file_.empty() ? "--set" : file_ + ":" + std::to_string(mark.line + 1); }
+
+  /// A quote that is not closed, or a value that goes on where a key was meant, would take the lines after it.
+  void check_text(const YAML::Node& from, const YamlNode& place) const {
+    const std::string& value = from.Scalar();
+    if (has_control_character(value.substr(0, value.find_last_not_of('\n') + 1)))
+      refuse(place, quoted(value) + " has a line break or another control character; remove it");
+    const YAML::Mark mark = from.Mark();
+    if (mark.is_null() || std::size_t(mark.line) >= lines_.size()) return;
+    std::size_t at = lines_[std::size_t(mark.line)] + std::size_t(mark.column);
+    while (at < text_.size() && (text_[at] == '&' || text_[at] == '!')) {  // an anchor stands before its value
+      at = std::min(text_.find_first_of(" \t\n", at), text_.size());
+      at = std::min(text_.find_first_not_of(" \t\n", at), text_.size());
+    }
+    if (at >= text_.size() || text_[at] == '|' || text_[at] == '>') return;  // says that it has several lines
+    const char quote = text_[at];
+    if (from.Tag() != "!" || (quote != '\'' && quote != '"')) {
+      if (text_.compare(at, value.size(), value) != 0)
+        refuse(place, quoted(value) + " goes on over several lines; is a colon missing, or is a line indented too far?");
+      return;
+    }
+    for (std::size_t i = at + 1; i < text_.size(); ++i) {
+      const bool is_pair = text_.compare(i, 2, "''") == 0;
+      if (text_[i] == '\n')
+        refuse(place, quoted(text_.substr(at, i - at)) + " has a quote that is not closed on its line; close it");
+      if (quote == '"' ? text_[i] == '\\' : is_pair) ++i;
+      else if (text_[i] == quote) return;
+    }
+  }
+
+  std::string file_;
+  const std::string& text_;
+  std::vector<std::size_t> lines_ = {0};  // where each begins
+  int nodes_ = 0;
 };
 
 bool is_utf8(const std::string& text, std::size_t& bad) {
@@ -61,7 +116,7 @@ bool is_utf8(const std::string& text, std::size_t& bad) {
     bad = i;
     const unsigned char c = text[i];
     const int length = c < 0x80 ? 1 : c >= 0xc2 && c < 0xe0 ? 2 : c >= 0xe0 && c < 0xf0 ? 3 : c >= 0xf0 && c < 0xf5 ? 4 : 0;
-    if (length == 0 || i + length > text.size() || c == 0) return false;
+    if (length == 0 || i + length > text.size()) return false;
     for (int k = 1; k < length; ++k)
       if ((static_cast<unsigned char>(text[i + k]) & 0xc0) != 0x80) return false;
     i += length;
@@ -71,10 +126,14 @@ bool is_utf8(const std::string& text, std::size_t& bad) {
 
 std::string content(const std::filesystem::path& file) {
   std::error_code error;
+  if (has_control_character(file.string()))
+    throw ScenarioError(quoted(file.string()) + ": has a line break or another control character in its name; rename the file");
   if (!std::filesystem::exists(file, error)) throw ScenarioError(file.string() + ": there is no such file; check the path");
-  if (!std::filesystem::is_regular_file(file, error) && !std::filesystem::is_fifo(file, error) &&
-      !std::filesystem::is_character_file(file, error))
-    throw ScenarioError(file.string() + ": is a folder, not a scenario; name a .yaml file");
+  if (std::filesystem::is_directory(file, error)) throw ScenarioError(file.string() + ": is a folder; name a .yaml file");
+  if (!std::filesystem::is_regular_file(file, error))
+    throw ScenarioError(file.string() + ": is a device or a pipe; name a .yaml file");
+  if (std::filesystem::file_size(file, error) > largest)
+    throw ScenarioError(file.string() + ": has more than 16 MiB, so it is no scenario; name a .yaml file");
   std::ifstream stream(file, std::ios::binary);
   std::ostringstream text;
   text << stream.rdbuf();
@@ -150,13 +209,17 @@ void refuse(const YamlNode& node, const std::string& what) {
   throw ScenarioError(node.origin + ": " + (node.key.empty() ? "" : node.key + ": ") + what);
 }
 
-YamlNode read_yaml(const std::filesystem::path& file) {
-  const std::string text = content(file), name = file.string();
-  std::size_t bad = 0;
-  if (!is_utf8(text, bad)) {
+YamlNode read_yaml(const std::filesystem::path& file) { return parse_yaml(content(file), file.string()); }
+
+YamlNode parse_yaml(std::string text, const std::string& name) {
+  if (text.starts_with("\xef\xbb\xbf")) text.erase(0, 3);  // how some editors say that it is UTF-8
+  const auto refuse_at = [&](std::size_t bad, const char* what) {
     const auto line = 1 + std::count(text.begin(), text.begin() + std::ptrdiff_t(bad), '\n');
-    throw ScenarioError(name + ":" + std::to_string(line) + ": is not UTF-8 text; save the file as UTF-8");
-  }
+    throw ScenarioError(name + ":" + std::to_string(line) + what);
+  };
+  std::size_t bad = 0;
+  if (!is_utf8(text, bad)) refuse_at(bad, ": is not UTF-8 text; save the file as UTF-8");
+  if ((bad = text.find('\0')) != std::string::npos) refuse_at(bad, ": has a NUL, so it is not text; save the file as UTF-8");
   try {
     const std::vector<YAML::Node> documents = YAML::LoadAll(text);
     if (documents.empty() || (documents.size() == 1 && documents[0].IsNull()))
@@ -164,9 +227,11 @@ YamlNode read_yaml(const std::filesystem::path& file) {
     if (documents.size() > 1)
       throw ScenarioError(name + ":" + std::to_string(documents[1].Mark().line + 1) +
                           ": a second YAML document begins here; a scenario file holds one");
-    YamlNode root = Conversion{name}.convert(documents[0], "", "", 0);
+    YamlNode root = Conversion(name, text).convert(documents[0], "", "", 0);
     if (root.kind != YamlNode::Kind::map) refuse(root, "a scenario is a map of keys and values; this is " + in_words(root));
     return root;
+  } catch (const YAML::DeepRecursion&) {
+    throw ScenarioError(name + ":1: is nested too deeply to be a scenario; are brackets missing their ends?");
   } catch (const YAML::Exception& error) {
     const int line = error.mark.is_null() ? 1 : error.mark.line + 1;
     throw ScenarioError(name + ":" + std::to_string(line) + ": is not YAML: " + error.msg +
@@ -204,7 +269,8 @@ void override_yaml(YamlNode& root, const std::string& assignment) {
     node = const_cast<YamlNode*>(found);
   }
   try {
-    *node = Conversion{}.convert(YAML::Load(assignment.substr(equals + 1)), names.back(), key, 0);
+    const std::string value = assignment.substr(equals + 1);
+    *node = Conversion("", value).convert(YAML::Load(value), names.back(), key, 0);
   } catch (const YAML::Exception& error) {
     throw ScenarioError("--set " + key + ": " + quoted(assignment.substr(equals + 1)) + " is not YAML: " + error.msg);
   }

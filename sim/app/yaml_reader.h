@@ -22,6 +22,8 @@ struct YamlNode {
 
 /// Reads a file that holds one YAML map. Throws ScenarioError: missing file, not UTF-8, a syntax error, several documents.
 YamlNode read_yaml(const std::filesystem::path& file);
+/// The same of what is in a file called `name`.
+YamlNode parse_yaml(std::string text, const std::string& name);
 
 /// Replaces or adds the value of "dotted.key=value"; the value is YAML itself ("[dp, zero1]"). Throws ScenarioError.
 void override_yaml(YamlNode& root, const std::string& assignment);

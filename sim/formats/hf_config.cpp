@@ -9,6 +9,7 @@
 #include <map>
 #include <nlohmann/json.hpp>
 #include <optional>
+#include <set>
 
 #include "core/error.h"
 
@@ -46,7 +47,7 @@ class Reader {
     const std::string text = contents();
     refuse_what_is_no_json(text);
     try {
-      config_ = Json::parse(text);
+      config_ = parsed(text);
     } catch (const Json::parse_error& error) {
       const auto end = text.begin() + std::ptrdiff_t(std::min(error.byte, text.size()));
       refuse("line " + std::to_string(1 + std::count(text.begin(), end, '\n')) + ": is not JSON (" + detail(error.what()) + ")");
@@ -71,12 +72,26 @@ class Reader {
  private:
   [[noreturn]] void refuse(const std::string& what) const { throw ScenarioError(file_.string() + ": " + what); }
 
+  /// nlohmann takes the last of two equal keys.
+  Json parsed(const std::string& text) const {
+    std::vector<std::set<std::string>> keys;  // of the objects that are open
+    return Json::parse(text, [&](int, Json::parse_event_t event, Json& value) {
+      if (event == Json::parse_event_t::object_start) keys.emplace_back();
+      if (event == Json::parse_event_t::object_end) keys.pop_back();
+      if (event == Json::parse_event_t::key && !keys.back().insert(value.get<std::string>()).second)
+        refuse(value.get<std::string>() + ": is given twice; remove one");
+      return true;
+    });
+  }
+
   std::string contents() const {
     std::error_code error;
     if (std::filesystem::is_directory(file_, error)) refuse("is a folder; name the config.json in it");
     if (!std::filesystem::exists(file_, error))
       refuse(std::filesystem::is_symlink(file_, error) ? "is a symbolic link to a file that is not there"
                                                        : "there is no such file");
+    if (!std::filesystem::is_regular_file(file_, error)) refuse("is a device or a pipe; name a config.json");
+    if (std::filesystem::file_size(file_, error) > 16 << 20) refuse("has more than 16 MiB, so it is no config.json");
     std::ifstream stream(file_, std::ios::binary);
     std::string text{std::istreambuf_iterator<char>(stream), {}};
     if (!stream) refuse("cannot be read");
@@ -181,10 +196,12 @@ class Reader {
   }
 
   void note_what_is_left_out() {
-    double dropout = 0;
+    std::string dropouts;
     for (const char* name : {"attn_pdrop", "embd_pdrop", "resid_pdrop", "attention_dropout"})
-      dropout = std::max(dropout, number({name}, 0));
-    if (dropout > 0) notes_.push_back("dropout is left out: nothing is dropped, and no masks are kept");
+      if (number({name}, 0) > 0) dropouts += (dropouts.empty() ? "" : ", ") + std::string(name);
+    if (!dropouts.empty()) notes_.push_back("dropout is left out (" + dropouts + "): nothing is dropped, and no masks are kept");
+    if (number({"initializer_range"}, 0.02) != 0.02)
+      notes_.push_back("initializer_range is left out: the seeded start has a deviation of 0.02");
     if (find({"quantization_config"})) notes_.push_back("quantization_config is left out: the scenario's precision counts");
   }
 

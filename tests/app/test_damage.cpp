@@ -146,6 +146,54 @@ TEST_CASE("of a damaged summary it is said what is wrong, and what helps, and th
   }
 }
 
+TEST_CASE(
+    "a value of another kind anywhere in a summary, a number that no run has and a scheme that stands there twice are named") {
+  const Runs runs;
+  const auto whole = nlohmann::ordered_json::parse(runs.read("summary.json"));
+  const auto refusals = [&](const nlohmann::ordered_json& summary) {
+    runs.write("summary.json", summary.dump(2));
+    int refused = 0;
+    for (const Runs::Answer& answer : runs.answers()) {
+      if (!answer.refusal) continue;
+      ++refused;
+      CHECK_MESSAGE(is_one_line_that_names(*answer.refusal, runs.bad().string()), *answer.refusal);
+    }
+    return refused;
+  };
+  const nlohmann::ordered_json wrongs[] = {nullptr, nlohmann::ordered_json::array(), nlohmann::ordered_json::object(), "text", 3,
+                                           true};
+  const auto is_as_good = [](const nlohmann::ordered_json& there, const nlohmann::ordered_json& wrong) {
+    return there.type() == wrong.type() || (there.is_number() && wrong.is_number()) || there.is_null();
+  };
+  for (const bool at_top : {true, false})
+    for (const auto& [key, value] : (at_top ? whole : whole["results"][0]).items())
+      for (const auto& wrong : wrongs) {
+        auto summary = whole;
+        (at_top ? summary : summary["results"][0])[key] = wrong;
+        INFO(key << ": " << wrong.dump());
+        const int refused = refusals(summary);
+        const bool may_be_nothing = wrong.is_null() || key == "rank_classes" || key.ends_with("_rank");
+        if (!is_as_good(value, wrong) && !may_be_nothing) CHECK(refused > 0);
+      }
+  for (const auto& wrong : wrongs) {
+    auto summary = whole;
+    summary["files"] = {{"platform", wrong}};
+    if (!wrong.is_string()) CHECK(refusals(summary) >= 4);
+  }
+  const std::pair<const char*, double> impossible[] = {{"world", 1e30}, {"world", 0},          {"world", 1.5},
+                                                       {"steps", 1e30}, {"step_seconds", -1},  {"compute_seconds", -1},
+                                                       {"units", -1},   {"parameters", 1e300}, {"peak_bytes", -1}};
+  for (const auto& [key, value] : impossible) {
+    auto summary = whole;
+    summary["results"][0][key] = value;
+    INFO(key << ": " << value);
+    CHECK(refusals(summary) >= 4);
+  }
+  auto twice = whole;
+  twice["results"].push_back(twice["results"][0]);
+  CHECK(refusals(twice) >= 4);
+}
+
 TEST_CASE("a cell of a run's tables that is no number is named with file, line and remedy, and never taken for another") {
   const Runs runs;
   const std::set<std::string> texts = {"scheme", "stream", "verb", "payload", "collective", "dtype", "group", "link", "cause"};

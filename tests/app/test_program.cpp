@@ -193,13 +193,17 @@ TEST_CASE("list names what there is") {
   CHECK(shardsim("list gpus") == 0);
 }
 
-TEST_CASE("Ctrl-C ends with 130 and keeps what was finished") {
-  // A shell's background jobs ignore SIGINT; env gives it back.
-  Shell shardsim("env --default-signal=INT timeout --preserve-status --signal=INT 3 ");
-  CHECK(shardsim("run s.yaml -o r --set steps=1000000 --set record.ranks=1") == 130);
-  CHECK_MESSAGE(has(shardsim.err(), "interrupted; what was finished is in r\n"), shardsim.err());
-  CHECK(has(shardsim.out(), "dp was interrupted after "));
-  CHECK(nlohmann::json::parse(shardsim.folder().read("r/summary.json"))["results"][0]["interrupted"] == true);
+TEST_CASE("Ctrl-C, SIGTERM and SIGHUP end with 130 and keep what was finished") {
+  for (const std::string signal : {"INT", "TERM", "HUP"}) {
+    // A shell's background jobs ignore SIGINT; env gives it back.
+    Shell shardsim("env --default-signal=" + signal + " timeout --preserve-status --signal=" + signal + " 3 ");
+    CHECK(shardsim("run s.yaml -o r --set steps=1000000 --set record.ranks=1") == 130);
+    CHECK_MESSAGE(has(shardsim.err(), "interrupted; what was finished is in r\n"), shardsim.err());
+    CHECK(has(shardsim.out(), "dp was interrupted after "));
+    CHECK(nlohmann::json::parse(shardsim.folder().read("r/summary.json"))["results"][0]["interrupted"] == true);
+    for (const fs::directory_entry& entry : fs::directory_iterator(shardsim.folder().path()))
+      CHECK_FALSE(entry.path().filename().string().starts_with(".r."));
+  }
 }
 
 TEST_CASE("a run that does not record theta has no file and no hash of it, and says so") {

@@ -297,43 +297,6 @@ TEST_CASE("every bad value among the needed keys is refused") {
   }
 }
 
-TEST_CASE("a file that is no scenario at all is refused") {
-  const test::ScenarioFolder folder;
-  struct Case {
-    std::string text;
-    const char* message;
-  };
-  const Case cases[] = {
-      {"", "s.yaml"},
-      {"# only a comment\n", "s.yaml:1: is empty; a scenario is a YAML map"},
-      {"- dp\n- zero1\n", "s.yaml:1: a scenario is a map of keys and values; this is a list"},
-      {"dp\n", "s.yaml:1: a scenario is a map of keys and values; this is 'dp'"},
-      {scenario_text("---\n") + scenario_text(), "s.yaml:6: a second YAML document begins here; a scenario file holds one"},
-      {scenario_text("batch:\n\tmicro: 4\n"), "s.yaml:6: is not YAML: "},
-      {scenario_text("batch: {micro: 4\n"), "s.yaml:6: is not YAML: "},
-      {scenario_text("name: \xff\xfe\n"), "s.yaml:5: is not UTF-8 text; save the file as UTF-8"},
-      {scenario_text("name: \xc3\n"), "s.yaml:5: is not UTF-8 text"},
-      {scenario_text(std::string("name: a\0b\n", 10)), "s.yaml:5: is not UTF-8 text"},
-      {scenario_text("batch: &loop {micro: *loop}\n"), "s.yaml:5: "},
-      {scenario_text("batch: *nowhere\n"), "s.yaml:5: is not YAML: "},
-      {scenario_text("? [a, b]\n: 1\n"), "s.yaml:1: has a key that is not a plain name"},
-      {scenario_text("<<: {world: 4}\n"), "s.yaml:5: <<: unknown key"},
-      {scenario_text("name: " + std::string(100'000, 'x') + "\nbatch: " + std::string(100'000, 'y') + "\n"),
-       "s.yaml:6: batch: is 'yyy"},
-      {std::string(2000, '['), "s.yaml:"},
-  };
-  for (const Case& each : cases) {
-    INFO(each.text.substr(0, 200));
-    const std::string message = folder.refusal(each.text);
-    CHECK_MESSAGE(message.find(each.message) == 0, message.substr(0, 300));
-    CHECK(message.find('\n') == std::string::npos);
-    CHECK(message.size() < 700);
-  }
-  CHECK_THROWS_WITH(read_scenario("/no/such.yaml", {}, test::named_schemes()),
-                    "/no/such.yaml: there is no such file; check the path");
-  CHECK_THROWS_AS(read_scenario(folder.folder().path(), {}, test::named_schemes()), ScenarioError);
-}
-
 TEST_CASE("every impossible transformer, twin and text is refused in one line that names line, key and remedy") {
   const test::ScenarioFolder folder;
   struct Case {

@@ -18,7 +18,7 @@ TEST_CASE("a command that does not exist names the likely one, and no ranks are 
   CHECK(shardsim("paint s.yaml") == 2);
   CHECK_FALSE(has(shardsim.err(), "did you mean"));
   CHECK(shardsim("run s.yaml --ranks ''") == 2);
-  CHECK(shardsim.err() == "--set record.ranks: is an empty list; write it as ranks: [0, 1, 8-15]\n");
+  CHECK(shardsim.err() == "--ranks '': is an empty list; write it as ranks: [0, 1, 8-15]\n");
 }
 
 TEST_CASE("wrong usage is exit code 2, help and version are 0") {

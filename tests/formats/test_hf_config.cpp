@@ -163,7 +163,9 @@ TEST_CASE("what changes no size is accepted, and said") {
   CHECK(has(reading.notes(with(small_llama, {{"rope_scaling", scaling}})),
             "rope_scaling \"llama3\" is left out: it changes no size"));
   CHECK(has(reading.notes(with(small_llama, {{"rope_scaling", {{"type", "linear"}, {"factor", 2}}}})), "rope_scaling \"linear\""));
-  CHECK(has(reading.notes(with(small_gpt2, {{"resid_pdrop", 0.1}})), "dropout is left out"));
+  CHECK(has(reading.notes(with(small_gpt2, {{"resid_pdrop", 0.1}})), "dropout is left out (resid_pdrop)"));
+  CHECK(has(reading.notes(with(small_gpt2, {{"initializer_range", 0.1}})), "initializer_range is left out: the seeded start"));
+  CHECK_FALSE(has(reading.notes(with(small_gpt2, {{"initializer_range", 0.02}})), "initializer_range"));
   CHECK(has(reading.notes(with(small_llama, {{"attention_dropout", 0.1}})), "dropout is left out"));
   CHECK(!has(reading.notes(with(small_llama, {{"attention_dropout", 0.0}})), "dropout"));
   CHECK(has(reading.notes(with(small_gpt2, {{"activation_function", "gelu"}})), "gelu is computed as gelu_new"));
@@ -274,6 +276,8 @@ TEST_CASE("files that are no config.json say what they are instead") {
   CHECK(has(reading.refusal("{\"n_layer\": 2"), "line 1: is not JSON"));
   CHECK(has(reading.refusal("{\"n_layer\": 1e999}"), "is not JSON that can be read"));
   CHECK(has(reading.refusal("{\"a\": \"\xff\"}"), "line 1: is not JSON"));
+  CHECK(reading.refusal("{\"n_layer\": 1, \"n_embd\": 8, \"n_layer\": 2}") == "n_layer: is given twice; remove one");
+  CHECK(reading.refusal("{\"a\": [{\"b\": 1}, {\"b\": 1, \"b\": 1}]}") == "b: is given twice; remove one");
   CHECK(reading.refusal("[1, 2]") == "is JSON, but not an object with keys; a config.json is expected");
 }
 

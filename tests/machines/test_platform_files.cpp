@@ -244,10 +244,10 @@ TEST_CASE("a shipped platform with a command is what the command writes") {
 
 TEST_CASE("a platform that cannot be written leaves nothing behind") {
   const Scratch folder;
-  CHECK_THROWS_AS(write_whole_file(folder / "no/such/folder.xml", "x"), ScenarioError);
+  CHECK_THROWS_AS(write_whole_file(folder / "no/such/folder.xml", platform_file, "x"), ScenarioError);
   fs::create_directory(folder / "taken");
-  CHECK_THROWS_AS(write_whole_file(folder / "taken", "x"), ScenarioError);
+  CHECK_THROWS_AS(write_whole_file(folder / "taken", platform_file, "x"), ScenarioError);
   CHECK(std::distance(fs::directory_iterator(folder.path()), {}) == 1);
-  write_whole_file(folder / "fine.xml", "x");
+  write_whole_file(folder / "fine.xml", platform_file, "x");
   CHECK(folder.read("fine.xml") == "x");
 }

@@ -36,7 +36,7 @@ TEST_CASE("a machine in numbers is the platform that `shardsim platform` writes 
   TableFolder tables;
   MachineSpec machine;
   machine.nodes = 2, machine.gpus_per_node = 2, machine.gpu = "h100-sxm", machine.nic = 50e9, machine.nics_per_node = 2;
-  write_whole_file(tables.folder() / "written.xml", platform_xml(completed(machine), "shardsim platform"));
+  write_whole_file(tables.folder() / "written.xml", platform_file, platform_xml(completed(machine), "shardsim platform"));
   const double mapped = step_on(tables, "{nodes: 2, gpus_per_node: 2, gpu: h100-sxm, nic: 400Gbps, nics_per_node: 2}");
   CHECK(mapped == step_on(tables, "written.xml"));
   CHECK(mapped < step_on(tables, "{nodes: 2, gpus_per_node: 2, gpu: h100-sxm, nic: 100Gbps}"));

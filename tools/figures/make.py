@@ -81,6 +81,11 @@ def prefixes_of(folders, word, alone=True):
     return [f"{name}_" for name in names] if len(set(names)) == len(names) else [f"{word}{i}_" for i in range(1, len(names) + 1)]
 
 
+def refuse(what):
+    print(f"figures: {what}", file=sys.stderr)
+    sys.exit(2)
+
+
 def main():
     parser = argparse.ArgumentParser(prog="shardsim figures", description="Course figures from the files that runs wrote.")
     parser.add_argument("runs", nargs="+", metavar="RUN", type=pathlib.Path)
@@ -91,11 +96,13 @@ def main():
     formats, wanted = options.format.split(","), [name for name in options.only.split(",") if name]
     for kind in formats:
         if kind not in METADATA:
-            parser.error(f"--format {kind}: choose from svg, pdf, png")
+            refuse(f"--format {kind}: choose from svg, pdf, png")
     for name in wanted:
         if name not in ALL:
-            parser.error(f"--only {name}: choose from {', '.join(ALL)}")
+            refuse(f"--only {name}: choose from {', '.join(ALL)}")
     output = options.output or pathlib.Path("figures") / options.runs[0].resolve().stem
+    if output.exists() and not output.is_dir():
+        refuse(f"-o {output}: is a file; name a folder for the figures")
 
     sweeps = [path for path in options.runs if (path / "sweep.csv").is_file()]
     validations = [checked(path) for path in options.runs if path.is_file()]
@@ -129,8 +136,7 @@ def main():
         print(f"{title}: {', '.join(f'{title}.{kind}' for kind in formats)}")
         made += 1
     if not made:
-        print(f"figures: none could be made of {', '.join(map(str, options.runs))}", file=sys.stderr)
-        sys.exit(2)
+        refuse(f"none could be made of {', '.join(map(str, options.runs))}")
     print(f"Figures: {output}")
 
 
@@ -138,5 +144,4 @@ if __name__ == "__main__":
     try:
         main()
     except (OSError, *BROKEN) as problem:
-        print(f"figures: {problem}", file=sys.stderr)
-        sys.exit(2)
+        refuse(problem)
