@@ -140,6 +140,11 @@ class Style(unittest.TestCase):
         self.expect_none([f"{name}: is in no list of a CMakeLists.txt" for name in files(".cpp")
                           if name.startswith(("sim/", "tests/")) and name not in listed])
 
+    def test_the_root_holds_what_the_project_is_made_of_and_nothing_else(self):
+        known = {".ci", ".clang-format", ".clang-tidy", ".gitignore", "CMakeLists.txt", "CMakePresets.json", "README.md", "cmake", "docs",
+                 "platforms", "scenarios", "schemes", "sim", "tables", "tests", "tools", "web"}
+        self.expect_none([f"{name}: is no part of the project" for name in files() if name.split("/")[0] not in known])
+
     def test_the_readme_shows_the_schemes_as_they_are(self):
         done = subprocess.run([sys.executable, ROOT / "tools/readme", "--check", "--steps"], capture_output=True, text=True)
         self.assertEqual(done.returncode, 0, done.stdout + done.stderr)
