@@ -15,8 +15,17 @@ enum class Dtype : std::uint8_t { fp32, bf16, fp16, int64, uint8, int8 };
 inline constexpr int dtype_count = 6;
 const char* name_of(Dtype);
 constexpr std::int64_t bytes_of(Dtype type) {
-  constexpr std::int64_t bytes[] = {4, 2, 2, 8, 1, 1};
-  return bytes[unsigned(type)];
+  switch (type) {  // no table: each thread of a GPU would have its own in memory
+    case Dtype::fp32:
+      return 4;
+    case Dtype::bf16:
+    case Dtype::fp16:
+      return 2;
+    case Dtype::int64:
+      return 8;
+    default:
+      return 1;
+  }
 }
 
 /// The bands of which a rank keeps only the slice it owns. Flags say what a rank *keeps*; verbs say what *moves*.

@@ -55,6 +55,8 @@ class Device {
   void synchronize(Event);
   /// Seconds since the run began, as the host sees them: virtual or real.
   virtual double now() const = 0;
+  /// When the last synchronize() had its answer; the books that a real device keeps thereafter are no part of a step.
+  virtual double answered() const { return now(); }
 
   /// Copies from.count floats to the beginning of `to`, converted, and clears the rest of it. The host's data is read at once.
   void upload(Lane, Tensor to, HostView from);

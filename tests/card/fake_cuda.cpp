@@ -13,7 +13,7 @@
 #include "backends/cuda/run_op.h"
 #include "card/fake_card.h"
 #include "card/fake_stream.h"
-#include "gpu/host_executor.h"
+#include "gpu/run_kernels.h"
 
 using shardsim::test::fake_card;
 using shardsim::test::FakeStream;

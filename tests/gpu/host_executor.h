@@ -1,25 +1,14 @@
 // HostExecutor: carries out the card's kernels as plain loops on the host, on numbers at their types' own width.
 #pragma once
 #include <algorithm>
+#include <barrier>
 #include <cstdint>
 #include <cstring>
 #include <deque>
-#include <map>
-#include <span>
+#include <thread>
 #include <vector>
 
-#include "backends/cuda/attention.h"
-#include "backends/cuda/elementwise.h"
-#include "backends/cuda/heads.h"
-#include "backends/cuda/losses.h"
-#include "backends/cuda/norms.h"
-#include "backends/cuda/products.h"
-#include "backends/cuda/quantize.h"
-#include "backends/cuda/ring.h"
-#include "backends/cuda/rows.h"
-#include "backends/cuda/softmaxes.h"
-#include "backends/cuda/updates.h"
-#include "core/touch.h"
+#include "backends/cuda/executor.h"
 
 namespace shardsim::gpu_tests {
 
@@ -28,27 +17,60 @@ struct alignas(16) Line {
   char bytes[16];
 };
 
+/// Where the threads of a team meet.
+class TeamMeeting {
+ public:
+  explicit TeamMeeting(int threads) : barrier_(threads), said_(std::size_t(threads)) {}
+  int threads() const { return int(said_.size()); }
+  void wait() { barrier_.arrive_and_wait(); }
+  /// What all of them say, joined from the first to the last. A float is a double, too.
+  template <class T, class Join>
+  T joined(int lane, T x, Join join) {
+    said_[std::size_t(lane)] = double(x);
+    wait();
+    T all = T(said_[0]);
+    for (std::size_t i = 1; i < said_.size(); ++i) all = join(all, T(said_[i]));
+    wait();
+    return all;
+  }
+
+ private:
+  std::barrier<> barrier_;
+  std::vector<double> said_;
+};
+
+/// `threads` is that of a team; each is a thread of the host, so that ThreadSanitizer sees what a team does without meeting.
 class HostExecutor {
  public:
-  /// A team of one: what it sums is the sum.
   struct Team {
-    std::int64_t lane() const { return 0; }
-    std::int64_t size() const { return 1; }
+    TeamMeeting* meeting;
+    int thread;
+    std::int64_t lane() const { return thread; }
+    std::int64_t size() const { return meeting->threads(); }
     template <class T>
     T sum(T x) const {
-      return x;
+      return meeting->joined(thread, x, [](T a, T b) { return a + b; });
     }
-    float max(float x) const { return x; }
-    void sync() const {}
+    float max(float x) const {
+      return meeting->joined(thread, x, [](float a, float b) { return b > a ? b : a; });
+    }
+    void sync() const { meeting->wait(); }
   };
+  explicit HostExecutor(int threads = 1) : threads_(threads) {}
 
   template <class F>
   void each(std::int64_t n, F f) {
     for (std::int64_t i = n - 1; i >= 0; --i) f(i);  // any order must do
   }
   template <class F>
-  void rows(std::int64_t n, F f) {
-    for (std::int64_t row = n - 1; row >= 0; --row) f(Team{}, row);
+  void rows(std::int64_t n, std::int64_t, F f) {
+    TeamMeeting meeting(threads_);
+    const auto work = [&](int thread) {
+      for (std::int64_t row = n - 1; row >= 0; --row) f(Team{&meeting, thread}, row);
+    };
+    std::vector<std::jthread> others;
+    for (int thread = 1; thread < threads_; ++thread) others.emplace_back(work, thread);
+    work(0);
   }
   void copy(const cuda::Numbers& from, const cuda::Numbers& to, std::int64_t n) {
     if (n > 0) std::memmove(to.at, from.at, std::size_t(n * bytes_of(to.type)));
@@ -76,68 +98,8 @@ class HostExecutor {
   std::int64_t parallel() const { return 64; }
 
  private:
+  int threads_;
   std::deque<std::vector<Line>> scratch_;
 };
-
-/// Copies of tensors of floats, as the host's arithmetic has them, at their types' own width, as the card has them.
-class NativeCopies {
- public:
-  Tensor of(Tensor tensor) {
-    if (!tensor) return tensor;
-    if (!copies_.count(tensor.in)) take(*tensor.in);
-    tensor.in = &copies_.at(tensor.in).storage;
-    return tensor;
-  }
-  /// What was written comes back. What was not stays: a whole number has no NaN.
-  void write_back() const {
-    for (const auto& [to, copy] : copies_) {
-      const char* after = static_cast<const char*>(copy.storage.at);
-      const std::size_t width = std::size_t(bytes_of(to->dtype));
-      for (std::size_t i = 0; i < std::size_t(Real::of(to->count)); ++i)
-        if (std::memcmp(copy.before.data() + i * width, after + i * width, width) != 0)
-          static_cast<float*>(to->at)[i] = cuda::loaded(after, to->dtype, std::int64_t(i));
-    }
-  }
-
- private:
-  struct Copy {
-    Storage storage;
-    std::vector<Line> lines;
-    std::vector<char> before;
-  };
-  void take(Storage& from) {
-    Copy& copy = copies_[&from];
-    copy.storage = from;
-    const std::int64_t n = Real::of(from.count), bytes = n * bytes_of(from.dtype);
-    copy.lines.resize(std::size_t(bytes / std::int64_t(sizeof(Line)) + 1));
-    copy.storage.at = from.at ? copy.lines.data() : nullptr;
-    for (std::int64_t i = 0; i < n; ++i) cuda::store(copy.lines.data(), from.dtype, i, static_cast<const float*>(from.at)[i]);
-    const char* at = reinterpret_cast<const char*>(copy.lines.data());
-    copy.before.assign(at, at + bytes);
-  }
-  std::map<Storage*, Copy> copies_;
-};
-
-/// An op, carried out by the card's kernels.
-inline void run_kernels(Op op) {
-  NativeCopies copies;
-  HostExecutor on;
-  std::visit(
-      [&](auto& o) {
-        touch(o, [&](const Tensor& tensor, bool, bool) { const_cast<Tensor&>(tensor) = copies.of(tensor); });
-        cuda::perform(on, o);
-      },
-      op);
-  copies.write_back();
-}
-
-/// A collective of all members, carried out by the card's kernels.
-inline void run_kernels(std::vector<Collective> members) {
-  NativeCopies copies;
-  HostExecutor on;
-  for (Collective& member : members) member.from = copies.of(member.from), member.to = copies.of(member.to);
-  cuda::move_in_ring_order(on, std::span<const Collective>(members), true);
-  copies.write_back();
-}
 
 }  // namespace shardsim::gpu_tests

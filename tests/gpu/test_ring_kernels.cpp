@@ -3,7 +3,7 @@
 
 #include <vector>
 
-#include "gpu/host_executor.h"
+#include "gpu/run_kernels.h"
 #include "numerics/buffer.h"
 #include "numerics/ring.h"
 

@@ -7,23 +7,23 @@
 
 namespace shardsim::numerics_tests {
 
-/// The transformer's ops on two sequences of n tokens: 4 query heads on 2 key/value heads of 6 numbers.
-inline void add_attention(std::vector<Op>& ops, Workbench& b, std::int64_t n, Dtype type) {
+/// The transformer's ops on two sequences of n tokens: 4 query heads on 2 key/value heads of `width` numbers.
+inline void add_attention(std::vector<Op>& ops, Workbench& b, std::int64_t n, Dtype type, std::int64_t width) {
   const Heads heads{dim(4), dim(2), dim(n)};
-  auto head_rows = [&] { return b.matrix(2 * 4 * n, 6, type); };
+  auto head_rows = [&] { return b.matrix(2 * 4 * n, width, type); };
   auto tokens = [&](std::int64_t cols) { return b.matrix(2 * n, cols, type); };
   for (bool ta : {false, true})
     for (bool tb : {false, true})
       ops.push_back(BatchedMatmul{ta ? b.matrix(3 * 6, n, type) : b.matrix(3 * n, 6, type),
                                   tb ? b.matrix(3 * n, 6, type) : b.matrix(3 * 6, n, type), b.matrix(3 * n, n, type), dim(3),
                                   dim(6), ta, tb});
-  ops.push_back(Rotate{tokens(48), heads, 10000, false});
-  const Tensor qkv = tokens(48), out = tokens(24), lse = b.matrix(2 * n, 4);
+  ops.push_back(Rotate{tokens(8 * width), heads, 10000, false});
+  const Tensor qkv = tokens(8 * width), out = tokens(4 * width), lse = b.matrix(2 * n, 4);
   ops.push_back(Attention{qkv, out, lse, heads});
-  ops.push_back(AttentionBackward{qkv, out, lse, tokens(24), tokens(48), heads});
+  ops.push_back(AttentionBackward{qkv, out, lse, tokens(4 * width), tokens(8 * width), heads});
   ops.push_back(SplitHeads{qkv, head_rows(), head_rows(), head_rows(), heads});
-  ops.push_back(SplitHeadsBackward{head_rows(), head_rows(), head_rows(), tokens(48), heads});
-  ops.push_back(MergeHeads{head_rows(), tokens(24), heads, false});
+  ops.push_back(SplitHeadsBackward{head_rows(), head_rows(), head_rows(), tokens(8 * width), heads});
+  ops.push_back(MergeHeads{head_rows(), tokens(4 * width), heads, false});
   const Tensor mask = b.matrix(n, n, Dtype::uint8), scores = b.matrix(2 * n, n, type);
   ops.push_back(CausalMask{mask});
   ops.push_back(MaskedSoftmax{scores, mask, scores});
@@ -66,7 +66,8 @@ inline std::vector<Op> all_ops(Workbench& b, std::int64_t n, Dtype type) {
       ops.push_back(Matmul{a, c, b.matrix(n, n, type), ta, tb, ta != tb});
     }
   ops.push_back(Matmul{b.matrix(n, 19, type), b.matrix(19, n, type), b.matrix(n, n, type), false, false, false, b.vector(n, type)});
-  add_attention(ops, b, n, type);
+  add_attention(ops, b, n, type, 6);
+  add_attention(ops, b, n, type, 16);
   add_rows(ops, b, n, type);
   auto some = [&] { return b.vector(n, type); };
   ops.push_back(Tanh{some(), some()});

@@ -13,10 +13,11 @@ struct QueryTile {
   std::int64_t begin, rows, seen;
 };
 
-/// The rows of a tile: as many as let the scores of all heads have 64 Mi numbers, at most 512, at least 16.
+/// The rows of a tile: as many as let the scores of all heads have 32 Mi numbers, at most 256, at least 16. Smaller tiles compute
+/// less of what no query sees, and leave more of it in the cache, but are more launches.
 inline std::int64_t tile_rows(std::int64_t heads, std::int64_t sequence) {
-  const std::int64_t fit = (std::int64_t(64) << 20) / std::max<std::int64_t>(1, heads * sequence);
-  return std::clamp<std::int64_t>(fit, 16, 512);
+  const std::int64_t fit = (std::int64_t(32) << 20) / std::max<std::int64_t>(1, heads * sequence);
+  return std::clamp<std::int64_t>(fit, 16, 256);
 }
 inline QueryTile tile_at(std::int64_t begin, std::int64_t rows, std::int64_t sequence) {
   const std::int64_t end = std::min(begin + rows, sequence);
@@ -43,17 +44,14 @@ struct AttentionSizes {
 template <class On>
 void softmax_of_tile(On& on, const RealHeads& heads, const QueryTile& tile, std::int64_t batch, const Numbers& scores,
                      const Numbers& shares, const Numbers& lse) {
-  on.rows(batch * tile.rows, [=] SHARDSIM_BOTH(typename On::Team team, std::int64_t line) {
+  on.rows(batch * tile.rows, tile.seen, [=] SHARDSIM_BOTH(typename On::Team team, std::int64_t line) {
     const std::int64_t t = tile.begin + line % tile.rows, head = line / tile.rows;
-    const Numbers x = scores.from(line * tile.seen), y = shares.from(line * tile.seen);
-    float top = -INFINITY, total = 0;
-    for (std::int64_t j = team.lane(); j <= t; j += team.size()) top = fmaxf(top, x[j]);
-    top = team.max(top);
-    for (std::int64_t j = team.lane(); j <= t; j += team.size()) total += expf(x[j] - top);
-    total = team.sum(total);
-    const float share = 1.f / total;
-    for (std::int64_t j = team.lane(); j < tile.seen; j += team.size()) y.put(j, j <= t ? expf(x[j] - top) * share : 0.f);
-    if (team.lane() == 0) lse.put((head / heads.count * heads.sequence + t) * heads.count + head % heads.count, top + logf(total));
+    const Numbers x = scores.from(line * tile.seen);
+    const LogSum all = log_sum(team, x, t + 1);
+    write_row(
+        team, shares.from(line * tile.seen), tile.seen, [=](std::int64_t j, float each) { return j <= t ? all.share(each) : 0.f; },
+        x);
+    if (team.lane() == 0) lse.put((head / heads.count * heads.sequence + t) * heads.count + head % heads.count, all.top + all.log);
   });
 }
 
@@ -87,12 +85,20 @@ void slopes_of_tile(On& on, const RealHeads& heads, const QueryTile& tile, std::
                     const Numbers& dshares, const Numbers& means, const Numbers& lse, const Numbers& shares,
                     const Numbers& slopes) {
   const float scale = float(1 / std::sqrt(double(heads.width)));
-  on.each(batch * tile.rows * tile.seen, [=] SHARDSIM_BOTH(std::int64_t at) {
-    const std::int64_t line = at / tile.seen, j = at % tile.seen, t = tile.begin + line % tile.rows, head = line / tile.rows;
-    const std::int64_t kept = (head / heads.count * heads.sequence + t) * heads.count + head % heads.count;
-    const float share = j <= t ? expf(scores[at] - lse[kept]) : 0.f;
-    shares.put(at, share);
-    slopes.put(at, j <= t ? share * (dshares[at] - means[head * heads.sequence + t]) * scale : 0.f);
+  on.rows(batch * tile.rows, tile.seen, [=] SHARDSIM_BOTH(typename On::Team team, std::int64_t line) {
+    const std::int64_t t = tile.begin + line % tile.rows, head = line / tile.rows, begin = line * tile.seen;
+    const float log = lse[(head / heads.count * heads.sequence + t) * heads.count + head % heads.count];
+    const float mean = means[head * heads.sequence + t];
+    each_pack(team, tile.seen, [&](std::int64_t p) {
+      Pack share = load(scores.from(begin), p, tile.seen), slope = load(dshares.from(begin), p, tile.seen);
+      for (int i = 0; i < Pack::size; ++i) {
+        const bool is_seen = p * Pack::size + i <= t;
+        share.x[i] = is_seen ? expf(share.x[i] - log) : 0.f;
+        slope.x[i] = is_seen ? share.x[i] * (slope.x[i] - mean) * scale : 0.f;
+      }
+      save(shares.from(begin), p, tile.seen, share);
+      save(slopes.from(begin), p, tile.seen, slope);
+    });
   });
 }
 
@@ -112,10 +118,9 @@ void perform(On& on, const AttentionBackward& o) {
   merge_heads(on, heads, out, numbers(o.out), n, true);
   merge_heads(on, heads, dout, numbers(o.dout), n, true);
   for (const Numbers& sum : {dk, dv}) map(on, sum, n, [] SHARDSIM_BOTH() { return 0.f; });
-  on.rows(batch * s, [=] SHARDSIM_BOTH(typename On::Team team, std::int64_t line) {
-    float sum = 0;
-    for (std::int64_t j = line * h + team.lane(); j < (line + 1) * h; j += team.size()) sum += out[j] * dout[j];
-    sum = team.sum(sum);
+  on.rows(batch * s, h, [=] SHARDSIM_BOTH(typename On::Team team, std::int64_t line) {
+    const auto times = [](std::int64_t, float a, float b) { return a * b; };
+    const float sum = sum_of_row(team, h, times, out.from(line * h), dout.from(line * h));
     if (team.lane() == 0) means.put(line, sum);
   });
   for (std::int64_t begin = 0; begin < s; begin += rows) {

@@ -222,6 +222,7 @@ void CudaDevice::do_synchronize(Event event) {
 void CudaDevice::catch_up() {
   for (auto& lane : lanes_)
     if (lane->is_open()) poll([&lane] { return cudaStreamQuery(lane->handle); });
+  answered_ = now();
   named("keeping the books", [&] { settle_books(); });
   reusable_.insert(reusable_.end(), leaving_.begin(), leaving_.end());
   leaving_.clear();

@@ -24,6 +24,7 @@ class CudaDevice : public Device {
   CudaDevice(int rank, int gpu, const BackendSettings&, Instant start, std::function<void()> watch);
   ~CudaDevice() override;
   double now() const override;
+  double answered() const override { return answered_; }
 
   /// A wait of the host that lasts longer ends the run.
   void give_up_after(double seconds) { patience_ = seconds; }
@@ -95,7 +96,7 @@ class CudaDevice : public Device {
   Staging staging_;
   std::array<std::unique_ptr<Stream>, lane_count> lanes_;
   cudaEvent_t base_ = nullptr;
-  double base_seconds_ = 0;
+  double base_seconds_ = 0, answered_ = 0;
   std::vector<std::unique_ptr<Block>> blocks_;
   std::vector<Block*> leaving_, reusable_;
   std::vector<void*> leaving_host_;

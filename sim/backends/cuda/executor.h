@@ -2,7 +2,7 @@
 // loop on the host, with which the tests run every op's kernels without a GPU.
 //
 //   on.each(n, f)        f(i) for i < n, in any order, all at once
-//   on.rows(n, f)        f(team, row) for row < n: a team of threads for each row
+//   on.rows(n, length, f) f(team, row) for row < n, each of about `length` numbers: a team of threads for each row
 //   on.product(Product)  a matrix product, batched perhaps
 //   on.copy(from, to, n) n numbers of one type
 //   on.scratch(n, type)  memory until the op is over, outside of any band
@@ -10,7 +10,9 @@
 //
 // On::Team is a team: lane() and size(), sum(x) and max(x) over its threads, the same for all and in one order always; sync().
 #pragma once
-#include "backends/cuda/pack.h"
+#include <algorithm>
+
+#include "backends/cuda/team.h"
 #include "core/op.h"
 
 namespace shardsim::cuda {
@@ -71,22 +73,29 @@ SHARDSIM_BOTH inline std::int64_t part_begin(std::int64_t part, std::int64_t par
   return terms * part / parts;
 }
 
-/// to[e] = sum over t < terms of f(t, e), for e < count, in two steps whose order of sums depends on the sizes alone.
+/// to[e] = sum over t < terms of f(t, e), for e < count, where f(t, p) makes pack p of term t. In two steps, whose order of sums
+/// depends on the sizes alone: parts of the terms, of which each column's are neighbours, then columns.
 template <class On, class F>
 void sum_terms(On& on, const Numbers& to, std::int64_t count, std::int64_t terms, bool accumulate, F f) {
-  const std::int64_t wide = on.parallel() / (count > 0 ? count : 1), fair = wide < 1 ? 1 : wide;
-  const std::int64_t parts = terms < 1 ? 1 : fair < terms ? fair : terms;
-  const Numbers partial = on.scratch(parts * count, Dtype::fp32);
-  on.each(parts * count, [=] SHARDSIM_BOTH(std::int64_t at) {
-    const std::int64_t part = at / count, e = at % count;
-    float sum = 0;
-    for (std::int64_t t = part_begin(part, parts, terms); t < part_begin(part + 1, parts, terms); ++t) sum += f(t, e);
-    partial.put(at, sum);
+  if (count == 0) return;
+  const std::int64_t packs = packs_of(count),
+                     wide = std::clamp<std::int64_t>(on.parallel() / packs, 1, std::max<std::int64_t>(1, terms));
+  const std::int64_t parts = wide < Pack::size ? wide : wide - wide % Pack::size;  // whole words
+  const Numbers partial = on.scratch(count * parts, Dtype::fp32);
+  on.each(parts * packs, [=] SHARDSIM_BOTH(std::int64_t at) {
+    const std::int64_t part = at / packs, p = at % packs;
+    Pack sum{};
+    for (std::int64_t t = part_begin(part, parts, terms); t < part_begin(part + 1, parts, terms); ++t) {
+      const Pack term = f(t, p);
+      for (int i = 0; i < Pack::size; ++i) sum.x[i] += term.x[i];
+    }
+    const auto put = [&](std::int64_t e, float x) { partial.put(e * parts + part, x); };
+    each_number(p, count, put, sum);
   });
-  on.each(count, [=] SHARDSIM_BOTH(std::int64_t e) {
-    float sum = 0;
-    for (std::int64_t part = 0; part < parts; ++part) sum += partial[part * count + e];
-    put_or_add(to, e, sum, accumulate);
+  on.rows(count, parts, [=] SHARDSIM_BOTH(typename On::Team team, std::int64_t e) {
+    const float sum = sum_of_row(
+        team, parts, [](std::int64_t, float x) { return x; }, partial.from(e * parts));
+    if (team.lane() == 0) put_or_add(to, e, sum, accumulate);
   });
 }
 

@@ -9,16 +9,26 @@ namespace shardsim::cuda {
 
 using numerics::RealHeads;
 
+/// f(line, p) for each pack p of each of `lines` heads.
+template <class On, class F>
+void each_head_pack(On& on, const RealHeads& heads, std::int64_t lines, F f) {
+  const std::int64_t packs = packs_of(heads.width);
+  on.each(lines * packs, [=] SHARDSIM_BOTH(std::int64_t at) { f(at / packs, at % packs); });
+}
+
 /// q, k and v as split heads, the keys and values repeated for their query heads.
 template <class On>
 void split_heads(On& on, const RealHeads& heads, std::int64_t tokens, const Numbers& qkv, const Numbers& q, const Numbers& k,
                  const Numbers& v) {
-  on.each(tokens * heads.count * heads.width, [=] SHARDSIM_BOTH(std::int64_t at) {
-    const RealHeads::Place place = heads.place(at);
-    const Numbers row = qkv.from(place.token * heads.row + place.number);
-    q.put(at, row[heads.q(place.head)]);
-    k.put(at, row[heads.k(place.head)]);
-    v.put(at, row[heads.v(place.head)]);
+  each_head_pack(on, heads, tokens * heads.count, [=] SHARDSIM_BOTH(std::int64_t line, std::int64_t p) {
+    const RealHeads::Place place = heads.place(line * heads.width);
+    const Numbers row = qkv.from(place.token * heads.row);
+    const auto move = [&](const Numbers& to, std::int64_t begin) {
+      save(to.from(line * heads.width), p, heads.width, load(row.from(begin), p, heads.width));
+    };
+    move(q, heads.q(place.head));
+    move(k, heads.k(place.head));
+    move(v, heads.v(place.head));
   });
 }
 
@@ -26,26 +36,30 @@ void split_heads(On& on, const RealHeads& heads, std::int64_t tokens, const Numb
 template <class On>
 void join_heads(On& on, const RealHeads& heads, std::int64_t tokens, const Numbers& dq, const Numbers& dk, const Numbers& dv,
                 const Numbers& dqkv) {
-  on.each(tokens * heads.row, [=] SHARDSIM_BOTH(std::int64_t at) {
-    const std::int64_t token = at / heads.row, head = at % heads.row / heads.width, number = at % heads.width;
-    if (head < heads.count) return dqkv.put(at, dq[heads.split_row(token, head) * heads.width + number]);
-    const bool is_key = head < heads.count + heads.kv;
-    const std::int64_t first = (head - heads.count - (is_key ? 0 : heads.kv)) * heads.shared_by();
-    float sum = 0;
-    for (std::int64_t i = first; i < first + heads.shared_by(); ++i)
-      sum += (is_key ? dk : dv)[heads.split_row(token, i) * heads.width + number];
-    dqkv.put(at, sum);
+  const std::int64_t all = heads.count + 2 * heads.kv;
+  each_head_pack(on, heads, tokens * all, [=] SHARDSIM_BOTH(std::int64_t line, std::int64_t p) {
+    const std::int64_t token = line / all, head = line % all;
+    const bool is_query = head < heads.count, is_key = !is_query && head < heads.count + heads.kv;
+    const Numbers from = is_query ? dq : is_key ? dk : dv;
+    const std::int64_t shared = is_query ? 1 : heads.shared_by();
+    const std::int64_t first = is_query ? head : (head - heads.count - (is_key ? 0 : heads.kv)) * shared;
+    Pack sum{};
+    for (std::int64_t i = first; i < first + shared; ++i) {
+      const Pack term = load(from.from(heads.split_row(token, i) * heads.width), p, heads.width);
+      for (int each = 0; each < Pack::size; ++each) sum.x[each] += term.x[each];
+    }
+    save(dqkv.from(line * heads.width), p, heads.width, sum);
   });
 }
 
 /// Rows of heads from split heads, or the other way round.
 template <class On>
 void merge_heads(On& on, const RealHeads& heads, const Numbers& split, const Numbers& merged, std::int64_t n, bool inverse) {
-  on.each(n, [=] SHARDSIM_BOTH(std::int64_t at) {
-    const RealHeads::Place place = heads.place(at);
-    const std::int64_t there = (place.token * heads.count + place.head) * heads.width + place.number;
-    if (inverse) split.put(at, merged[there]);
-    else merged.put(there, split[at]);
+  const std::int64_t width = heads.width;
+  each_head_pack(on, heads, n / width, [=] SHARDSIM_BOTH(std::int64_t line, std::int64_t p) {
+    const RealHeads::Place place = heads.place(line * width);
+    const Numbers one = split.from(line * width), other = merged.from((place.token * heads.count + place.head) * width);
+    save(inverse ? one : other, p, width, load(inverse ? other : one, p, width));
   });
 }
 
@@ -55,10 +69,15 @@ void perform(On& on, const Rotate& o) {
   const Numbers qkv = numbers(o.qkv);
   const std::int64_t half = heads.width / 2, pairs = (heads.count + heads.kv) * half;
   const double base = o.base, sign = o.inverse ? -1 : 1;
+  const Numbers cosines = on.scratch(heads.sequence * half, Dtype::fp32), sines = on.scratch(cosines.count, Dtype::fp32);
+  on.each(cosines.count, [=] SHARDSIM_BOTH(std::int64_t at) {
+    const double angle = double(at / half) * sign * pow(base, -2.0 * double(at % half) / double(heads.width));
+    cosines.put(at, float(cos(angle)));
+    sines.put(at, float(sin(angle)));
+  });
   on.each(real(o.qkv.rows) * pairs, [=] SHARDSIM_BOTH(std::int64_t at) {
-    const std::int64_t row = at / pairs, head = at % pairs / half, i = at % half;
-    const double angle = double(row % heads.sequence) * sign * pow(base, -2.0 * double(i) / double(heads.width));
-    const float c = float(cos(angle)), s = float(sin(angle));
+    const std::int64_t row = at / pairs, head = at % pairs / half, i = at % half, angle = row % heads.sequence * half + i;
+    const float c = cosines[angle], s = sines[angle];
     const std::int64_t low = row * heads.row + head * heads.width + i, high = low + half;
     const float x = qkv[low], y = qkv[high];
     qkv.put(low, x * c - y * s);

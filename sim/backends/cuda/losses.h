@@ -1,13 +1,13 @@
 // Kernels of losses. The mean over elements or tokens is made of one number per row, summed by one team in double precision.
 #pragma once
-#include "backends/cuda/softmaxes.h"
+#include "backends/cuda/ops.h"
 
 namespace shardsim::cuda {
 
 /// loss += sum of terms / divisor.
 template <class On>
 void add_mean(On& on, const Numbers& terms, std::int64_t n, double divisor, const Numbers& loss) {
-  on.rows(1, [=] SHARDSIM_BOTH(typename On::Team team, std::int64_t) {
+  on.rows(1, n, [=] SHARDSIM_BOTH(typename On::Team team, std::int64_t) {
     double sum = 0;
     for (std::int64_t i = team.lane(); i < n; i += team.size()) sum += double(terms[i]);
     sum = team.sum(sum);
@@ -32,7 +32,7 @@ void perform(On& on, const MseLoss& o) {
   add_mean(on, squares, n, double(n) * o.micro_batches, numbers(o.loss));
 }
 
-/// One kernel: the row's largest logit, the sum of exponentials, then the gradient, which may replace the logits.
+/// One kernel: the sum of exponentials, then the gradient, which may replace the logits.
 template <class On>
 void perform(On& on, const CrossEntropy& o) {
   const Numbers logits = numbers(o.logits), targets = numbers(o.targets), dlogits = numbers(o.dlogits), scaler = numbers(o.scaler);
@@ -40,15 +40,16 @@ void perform(On& on, const CrossEntropy& o) {
   if (tokens == 0) return;
   const Numbers losses = on.scratch(tokens, Dtype::fp32);
   const float share = float(1.0 / double(tokens));
-  on.rows(tokens, [=] SHARDSIM_BOTH(typename On::Team team, std::int64_t row) {
-    const Numbers x = logits.from(row * n), d = dlogits.from(row * n);
+  on.rows(tokens, n, [=] SHARDSIM_BOTH(typename On::Team team, std::int64_t row) {
+    const Numbers x = logits.from(row * n);
     const std::int64_t target = targets.whole(row);
-    const LogSum all = log_sum(team, x, 0, n);
-    if (team.lane() == 0) losses.put(row, all.log - (x[target] - all.top));
+    const LogSum all = log_sum(team, x, n);
+    if (team.lane() == 0) losses.put(row, -all.log_share(x[target]));
     team.sync();  // the target's logit has been read
     const float scale = share * scale_of(scaler);
-    for (std::int64_t j = team.lane(); j < n; j += team.size())
-      d.put(j, scale * (expf((x[j] - all.top) - all.log) - (j == target ? 1.f : 0.f)));
+    write_row(
+        team, dlogits.from(row * n), n,
+        [=](std::int64_t j, float each) { return scale * (all.share(each) - (j == target ? 1.f : 0.f)); }, x);
   });
   add_mean(on, losses, tokens, double(tokens) * o.micro_batches, numbers(o.loss));
 }

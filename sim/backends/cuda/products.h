@@ -2,7 +2,7 @@
 #pragma once
 #include <cmath>
 
-#include "backends/cuda/ops.h"
+#include "backends/cuda/rows.h"
 
 namespace shardsim::cuda {
 
@@ -11,7 +11,12 @@ void perform(On& on, const Matmul& o) {
   Product product{numbers(o.a), numbers(o.b), numbers(o.out), numbers(o.bias), real(o.out.rows), real(o.out.cols), 0};
   product.k = real(o.ta ? o.a.rows : o.a.cols);
   product.ta = o.ta, product.tb = o.tb, product.accumulate = o.accumulate;
-  if (product.m * product.n > 0) on.product(product);
+  if (product.m * product.n == 0) return;
+  // cuBLASLt adds biases in whole words; others come after the product.
+  const bool is_apart = product.bias && !moves_in_words(product.bias);
+  if (is_apart) product.bias = {};
+  on.product(product);
+  if (is_apart) add_bias(on, product.out, numbers(o.bias));
 }
 
 template <class On>

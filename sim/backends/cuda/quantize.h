@@ -10,7 +10,7 @@ namespace shardsim::cuda {
 template <class On, class F>
 void quantize(On& on, std::int64_t n, std::int64_t groups, int bits, const Numbers& q, const Numbers& scales, F f) {
   const float most = float(1 << (bits - 1));
-  on.rows(groups, [=] SHARDSIM_BOTH(typename On::Team team, std::int64_t group) {
+  on.rows(groups, n / std::max<std::int64_t>(1, groups), [=] SHARDSIM_BOTH(typename On::Team team, std::int64_t group) {
     const std::int64_t begin = part_begin(group, groups, n), end = part_begin(group + 1, groups, n);
     float largest = 0;
     for (std::int64_t i = begin + team.lane(); i < end; i += team.size()) largest = fmaxf(largest, fabsf(f(i)));

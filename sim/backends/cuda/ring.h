@@ -47,6 +47,7 @@ SHARDSIM_BOTH inline Pack ring_sum(const Stretch& all, int last, std::int64_t p)
 
 template <class On>
 void reduce_to(On& on, const Stretch& all, int last, const Numbers& to) {
+  if (all.members == 1) return on.copy(all.of(0), to, all.count);
   on.each(packs_of(all.count), [=] SHARDSIM_BOTH(std::int64_t p) { save(to, p, all.count, ring_sum(all, last, p)); });
 }
 
@@ -80,7 +81,7 @@ void move_in_ring_order(On& on, std::span<const Collective> members, bool poison
     const Stretch all = stretch(members, [c](const Collective& of) { return chunk(of, c); });
     if (verb == Verb::reduce_scatter) {
       reduce_to(on, all, c, numbers(owner.to));
-    } else {
+    } else if (n > 1) {
       on.each(packs_of(all.count), [=] SHARDSIM_BOTH(std::int64_t p) {
         const Pack sum = ring_sum(all, c, p);
         for (int m = 0; m < all.members; ++m) save(all.of(m), p, all.count, sum);

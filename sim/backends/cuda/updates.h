@@ -12,18 +12,16 @@ void perform(On& on, const SumSquares& o) {
   if (out.count == 0) return;
   constexpr std::int64_t parts = 1024;
   const Numbers partial = on.scratch(parts, Dtype::fp32);
-  on.rows(parts, [=] SHARDSIM_BOTH(typename On::Team team, std::int64_t part) {
-    float sum = 0;
-    for (std::int64_t i = part_begin(part, parts, x.count) + team.lane(); i < part_begin(part + 1, parts, x.count);
-         i += team.size())
-      sum += x[i] * x[i];
-    sum = team.sum(sum);
+  on.rows(parts, x.count / parts, [=] SHARDSIM_BOTH(typename On::Team team, std::int64_t part) {
+    const std::int64_t packs = packs_of(x.count), begin = part_begin(part, parts, packs) * Pack::size;
+    const std::int64_t end = std::min(part_begin(part + 1, parts, packs) * Pack::size, x.count);
+    const float sum = sum_of_row(
+        team, end - begin, [](std::int64_t, float each) { return each * each; }, x.from(begin));
     if (team.lane() == 0) partial.put(part, sum);
   });
-  on.rows(1, [=] SHARDSIM_BOTH(typename On::Team team, std::int64_t) {
-    float sum = 0;
-    for (std::int64_t part = team.lane(); part < parts; part += team.size()) sum += partial[part];
-    sum = team.sum(sum);
+  on.rows(1, parts, [=] SHARDSIM_BOTH(typename On::Team team, std::int64_t) {
+    const float sum = sum_of_row(
+        team, parts, [](std::int64_t, float each) { return each; }, partial);
     if (team.lane() == 0) out.put(0, out[0] + sum);
   });
 }
