@@ -2,6 +2,7 @@
 #include "core/band_scheme.h"
 
 #include <algorithm>
+#include <utility>
 
 #include "core/error.h"
 
@@ -192,6 +193,7 @@ void BandScheme::forward(int unit) {
     const int module = rank_->model.visits()[visit];
     rank_->model.forward(visit, params.slice(module_begin_[module], count_of(rank_->model.layout(module))));
   }
+  if (keeps_gathered()) make_room(states_[unit], rank_->device.record(Lane::compute));
 }
 
 /// Where the gradient goes: the resident one, or a full one on loan where only the slice is kept.
@@ -242,6 +244,7 @@ void BandScheme::backward(int unit) {
   if (s.full) incomplete_ += int(s.turns_left == s.turns) - int(s.turns_left == 1);
   --s.turns_left;
   s.grad_ready = rank_->device.record(Lane::compute);
+  if (keeps_gathered()) make_room(s, s.grad_ready);
   s.scattered = s.reduced = false;
 }
 
@@ -346,14 +349,15 @@ void BandScheme::gather(int unit) {
   label(Verb::all_gather, unit);
   Device& device = rank_->device;
   const Lane lane = rank_->lane(Lane::gather);
-  if (!keeps_gathered() && rank_->knobs.prefetch != unlimited) {
+  if (rank_->knobs.prefetch != unlimited) {
     const int budget = rank_->knobs.prefetch + 1;
-    if (gathers_ - int(releases_.size()) >= budget)
+    const bool has_room = gathers_ - int(releases_.size()) < budget;
+    if (!has_room && !keeps_gathered())
       illegal(Verb::all_gather, unit,
               units_with(&State::gathered) +
                   " gathered already, all that `prefetch` allows; release(u) one first, or override "
                   "keeps_gathered() if they are meant to stay");
-    if (gathers_ >= budget) after(releases_[gathers_ - budget], lane, Edge::release_before_gather);
+    if (has_room && gathers_ >= budget) after(releases_[gathers_ - budget], lane, Edge::release_before_gather);
   }
   after(s.released, lane, Edge::release_before_gather);  // the budget is one of units: none is gathered twice at once
   after(s.param_ready, lane, Edge::update_before_gather);
@@ -361,7 +365,13 @@ void BandScheme::gather(int unit) {
   rank_->fabric.all_gather(lane, mesh_.shards, whole(s.param), whole(s.gathered));
   s.gather_ready = device.record(lane);
   s.gathered_in = pass_;
+  s.is_ahead = true;
   ++gathers_;
+}
+
+/// From the event on, the unit is no longer one of those that `prefetch` counts.
+void BandScheme::make_room(State& s, Event event) {
+  if (std::exchange(s.is_ahead, false)) releases_.push_back(event);
 }
 
 void BandScheme::release(int unit) {
@@ -372,7 +382,7 @@ void BandScheme::release(int unit) {
   rank_->device.free(Lane::compute, s.gathered);  // behind the last kernel that used it
   s.gathered = {};
   s.released = rank_->device.record(Lane::compute);
-  releases_.push_back(s.released);
+  make_room(s, s.released);
 }
 
 }  // namespace shardsim

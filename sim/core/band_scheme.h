@@ -64,6 +64,7 @@ class BandScheme : public Scheme {
     Tensor full, gathered;    // on loan: a full gradient, the full parameters
     Event param_ready, grad_ready, gather_ready, released;
     int gathered_in = 0;     // the pass in which it was gathered
+    bool is_ahead = false;   // gathered, and counted by `prefetch`: until its release, or its first use where it is kept
     bool scattered = false;  // the gradient has been summed over the shards
     bool reduced = false;    // the gradient has been summed over all ranks
     bool published = true;   // every rank's full parameters are the updated ones
@@ -81,6 +82,7 @@ class BandScheme : public Scheme {
   Tensor readable(int unit, Verb verb);
   void prepare_gradient(int unit);
   void gather(int unit);
+  void make_room(State&, Event);
   void check_can_reduce(Verb, int unit) const;
   void label(Verb verb, int unit) { rank_->device.label(verb, unit); }
   void after(Event, Lane, Edge);
