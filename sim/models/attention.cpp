@@ -34,7 +34,8 @@ void forget_probabilities(AttentionKept& kept) {
 AttentionKept explicit_attention(const Layers& layers, int place, Held qkv) {
   const TransformerSizes& sizes = layers.sizes;
   const Dim heads = all_heads(sizes), rows = heads * sizes.heads.sequence;
-  AttentionKept kept{.place = place};
+  AttentionKept kept;
+  kept.place = place;
   kept.q = layers.kept(rows, sizes.head_dim);
   kept.k = layers.kept(rows, sizes.head_dim);
   kept.v = layers.kept(rows, sizes.head_dim);
@@ -75,7 +76,8 @@ AttentionKept attention(const Layers& layers, int place, Held qkv) {
   const TransformerSizes& sizes = layers.sizes;
   if (sizes.is_llama()) layers.launch(Rotate{*qkv, sizes.heads, sizes.rope_base, false});
   if (!sizes.plan.flash_attention) return explicit_attention(layers, place, std::move(qkv));
-  AttentionKept kept{.place = place};
+  AttentionKept kept;
+  kept.place = place;
   kept.qkv = std::move(qkv);
   kept.out = layers.kept(sizes.tokens(), sizes.heads.count * sizes.head_dim);
   kept.lse = layers.kept(sizes.tokens(), sizes.heads.count, Dtype::fp32);

@@ -122,7 +122,7 @@ struct Layers {
 };
 
 struct AttentionKept {
-  int place;  ///< of its dropout
+  int place = 0;  ///< of its dropout
   Held out;
   Held qkv, lse;                                             ///< of a flash kernel
   Held q, k, v, mask, probabilities, dropout_mask, dropped;  ///< written out
