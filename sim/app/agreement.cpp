@@ -31,7 +31,7 @@ struct Side {
   };
   std::map<std::string, Sum> collectives;  // by verb, per step; seconds per steady one
 
-  int steady() const { return formats::first_steady(figures["steps"].get<int>()); }
+  int steady() const { return figures["first_steady_step"]; }
   /// The first and the last step that is steady, from 1 on.
   Json steady_steps() const { return {steady() + 1, figures["steps"]}; }
 
@@ -175,10 +175,10 @@ Json scheme_rows(const Side& p, const Side& m, const fs::path& of_predicted, con
     rows.add(figure, unit, p.figure(key), m.figure(key), is_exact);
   };
   rows.part("time per step");
-  both("step", "seconds", "steady_step_seconds");
-  both("compute", "seconds", "steady_compute_seconds");
-  both("exposed communication", "seconds", "steady_exposed_comm_seconds");
-  both("hidden communication", "seconds", "steady_hidden_comm_seconds");
+  both("step", "seconds", "step_seconds");
+  both("compute", "seconds", "compute_seconds");
+  both("exposed communication", "seconds", "exposed_comm_seconds");
+  both("hidden communication", "seconds", "hidden_comm_seconds");
   rows.part("operations of the last step");
   rows.add_by_name(p.computing, m.computing, "seconds", [](double seconds) { return seconds; });
   rows.part("time in collectives per step");

@@ -74,12 +74,12 @@ class Archive {
     (*this)(r.losses), (*this)(r.loss_scales), (*this)(r.updates), (*this)(r.step_begin), (*this)(r.step_end), (*this)(r.peak),
         (*this)(r.model_state_peak), (*this)(r.resident), (*this)(r.allocator), (*this)(r.host_peak), (*this)(r.host_resident),
         (*this)(r.crossed);
-    (*this)(r.traffic_bytes), (*this)(r.control_bytes), (*this)(r.spans), (*this)(r.waits), (*this)(r.host_step_begin),
-        (*this)(r.entries), (*this)(r.allocator_history);
+    (*this)(r.traffic_bytes), (*this)(r.control_bytes), (*this)(r.unsteady), (*this)(r.spans), (*this)(r.waits),
+        (*this)(r.host_step_begin), (*this)(r.entries), (*this)(r.allocator_history);
   }
   void value_of(SchemeResult& r) {
-    (*this)(r.scheme), (*this)(r.backend), (*this)(r.world), (*this)(r.steps), (*this)(r.shard), (*this)(r.has_closed_forms),
-        (*this)(r.shards), (*this)(r.parameters);
+    (*this)(r.scheme), (*this)(r.backend), (*this)(r.world), (*this)(r.steps), (*this)(r.first_steady), (*this)(r.shard),
+        (*this)(r.has_closed_forms), (*this)(r.shards), (*this)(r.parameters);
     (*this)(r.padding), (*this)(r.unit_parameters), (*this)(r.unit_names), (*this)(r.ranks), (*this)(r.folding), (*this)(r.theta),
         (*this)(r.links), (*this)(r.gpu);
     (*this)(r.interrupted), (*this)(r.notes), (*this)(r.noted_rank), (*this)(r.noted_for), (*this)(r.timeline);

@@ -236,7 +236,7 @@ RunCalibration calibrate_from_run(const fs::path& folder, const fs::path& scenar
 
 Calibration calibrate_collectives_from_run(const fs::path& folder, const std::string& wanted) {
   const Json figures = measured_figures(folder, wanted);
-  const int steady = formats::first_steady(figures["steps"].get<int>());
+  const int steady = figures["first_steady_step"];
   const fs::path file = folder / figures["scheme"].get<std::string>() / "collectives.csv";
   // The k-th collective of a group is one collective, on whichever rank.
   std::map<std::tuple<std::int64_t, std::string, std::string>, int> issued;  // by rank, group and stream

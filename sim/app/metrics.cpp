@@ -90,10 +90,10 @@ double covered(std::vector<Interval> intervals) {
   return sum;
 }
 
-RankTimes times_of(const RankResult& rank, int steps, int from) {
-  if (rank.step_begin.empty() || rank.step_end.empty() || steps == 0) return {};
-  const double first = rank.step_begin[std::size_t(from)], last = rank.step_end.back();
-  steps -= from;
+RankTimes times_of(const RankResult& rank, int first_step) {
+  if (rank.step_end.empty()) return {};
+  const double first = rank.step_begin[std::size_t(first_step)], last = rank.step_end.back();
+  const double steps = double(rank.step_end.size()) - first_step;
   std::vector<Interval> ops, collectives, all;
   for (const Span& span : rank.spans) {
     const Interval inside{std::max(span.begin, first), std::min(span.end, last)};
@@ -108,17 +108,29 @@ RankTimes times_of(const RankResult& rank, int steps, int from) {
   return {compute / steps, exposed / steps, hidden > 1e-12 * communication ? hidden / steps : 0};  // less is rounding
 }
 
+namespace {
+
+/// f(span) for each collective of a rank's steady steps that moves data.
+template <class F>
+void each_steady(const SchemeResult& result, const RankResult& rank, F f) {
+  for (const Span& span : rank.spans)
+    if (span.op == Span::collective && !span.control && span.begin >= rank.host_step_begin[std::size_t(result.first_steady)])
+      f(span);
+}
+
+}  // namespace
+
 std::vector<Movement> movements(const Scenario& scenario, const SchemeResult& result) {
   std::vector<Movement> moved;
   if (result.steps == 0 || result.ranks.empty() || result.parameters == 0) return moved;
   const auto recorded =
       std::find_if(result.ranks.begin(), result.ranks.end(), [](const RankResult& rank) { return !rank.spans.empty(); });
   if (recorded == result.ranks.end()) return moved;
-  const double whole = double(result.parameters) * double(bytes_of(scenario.knobs.precision.param)) * result.steps;
+  const double whole =
+      double(result.parameters) * double(bytes_of(scenario.knobs.precision.param)) * (result.steps - result.first_steady);
   for (const Verb verb : collective_verbs) {
     double bytes = 0;
-    for (const Span& span : recorded->spans)
-      if (span.op == Span::collective && !span.control && span.verb == verb) bytes += double(span.size);
+    each_steady(result, *recorded, [&](const Span& span) { bytes += span.verb == verb ? double(span.size) : 0; });
     if (bytes > 0) moved.push_back({verb, bytes / whole});
   }
   return moved;
@@ -127,14 +139,15 @@ std::vector<Movement> movements(const Scenario& scenario, const SchemeResult& re
 std::string repeated_gathers(const Scenario& scenario, const SchemeResult& result) {
   std::map<int, int> times;  // by unit, of the first recorded rank
   for (const RankResult& rank : result.ranks) {
-    for (const Span& span : rank.spans)
-      if (span.op == Span::collective && !span.control && span.verb == Verb::all_gather) ++times[span.unit];
+    each_steady(result, rank, [&](const Span& span) {
+      if (span.verb == Verb::all_gather) ++times[span.unit];
+    });
     if (!rank.spans.empty()) break;
   }
   int least = std::numeric_limits<int>::max();
   for (const auto& [unit, count] : times) least = std::min(least, count);
   const auto per_step = [&](int count) {
-    const int whole = count / std::max(1, result.steps);
+    const int whole = count / std::max(1, result.steps - result.first_steady);
     return whole == 1 ? std::string("once") : whole == 2 ? std::string("twice") : std::to_string(whole) + " times";
   };
   std::string text;
@@ -146,10 +159,23 @@ std::string repeated_gathers(const Scenario& scenario, const SchemeResult& resul
   return text + ", every other " + per_step(least) + (is_tied ? ": a tied embedding has two turns in each pass" : "");
 }
 
+namespace {
+
+/// What lies between two steps (a real device keeps its books there) is no part of either, unless they overlap.
+double seconds_of_steady_steps(const Scenario& scenario, const SchemeResult& result, const RankResult& rank) {
+  if (!scenario.knobs.step_barrier) return rank.step_end.back() - rank.step_begin.front();
+  double sum = 0;
+  for (std::size_t step = std::size_t(result.first_steady); step < rank.step_end.size(); ++step)
+    sum += rank.step_end[step] - rank.step_begin[step];
+  return sum;
+}
+
+}  // namespace
+
 formats::Figures measure(const Scenario& scenario, const SchemeResult& result) {
   formats::Figures f;
   f.scheme = result.scheme, f.backend = result.backend;
-  f.world = result.world, f.steps = result.steps, f.interrupted = result.interrupted;
+  f.world = result.world, f.steps = result.steps, f.first_steady = result.first_steady, f.interrupted = result.interrupted;
   f.units = int(result.unit_parameters.size());
   f.parameters = result.parameters, f.padding = result.padding;
 
@@ -159,36 +185,30 @@ formats::Figures measure(const Scenario& scenario, const SchemeResult& result) {
     if (!std::isfinite(f.losses[step])) f.diverged_step = int(step);
   if (!result.theta.empty()) f.theta_hash = theta_hash(result.theta);
 
-  const double steps = std::max(1, result.steps);
-  const int steady = formats::first_steady(result.steps);
+  const double steps = std::max(1, result.steps - result.first_steady);
   for (const RankResult& rank : result.ranks) {
     const int r = rank.rank;
     if (!rank.stands_for.empty()) f.rank_classes.push_back({rank.rank, rank.ranks, rank.stands_for});
     if (!rank.step_end.empty()) {
-      f.step_seconds.add(r, (rank.step_end.back() - rank.step_begin.front()) / steps);
-      f.steady_step_seconds.add(r, (rank.step_end.back() - rank.step_begin[std::size_t(steady)]) / (steps - steady));
+      f.step_seconds.add(r, seconds_of_steady_steps(scenario, result, rank) / steps);
       f.first_step_seconds = std::max(f.first_step_seconds, rank.step_end.front() - rank.step_begin.front());
       f.last_step_seconds = std::max(f.last_step_seconds, rank.step_end.back() - rank.step_begin.back());
     }
     if (rank.is_recorded()) {
-      const RankTimes times = times_of(rank, result.steps);
+      const RankTimes times = times_of(rank, result.first_steady);
       f.compute_seconds.add(r, times.compute);
       f.exposed_comm_seconds.add(r, times.exposed);
       f.hidden_comm_seconds.add(r, times.hidden);
-      const RankTimes steadily = times_of(rank, result.steps, steady);
-      f.steady_compute_seconds.add(r, steadily.compute);
-      f.steady_exposed_comm_seconds.add(r, steadily.exposed);
-      f.steady_hidden_comm_seconds.add(r, steadily.hidden);
     }
-    f.bytes_sent.add(r, double(rank.traffic_bytes) / steps);
-    f.control_bytes.add(r, double(rank.control_bytes) / steps);
+    f.bytes_sent.add(r, double(rank.traffic_bytes - rank.unsteady.traffic_bytes) / steps);
+    f.control_bytes.add(r, double(rank.control_bytes - rank.unsteady.control_bytes) / steps);
     f.resident_bytes.add(r, total(rank.resident));
     f.model_state_peak_bytes.add(r, rank.model_state_peak.bytes);
     f.peak_bytes.add(r, rank.peak.bytes);
     f.host_resident_bytes.add(r, total(rank.host_resident));
     f.host_peak_bytes.add(r, rank.host_peak.bytes);
-    f.host_link_bytes.add(r, double(rank.crossed.bytes()) / steps);
-    f.host_to_device_bytes.add(r, double(rank.crossed.to_device) / steps);
+    f.host_link_bytes.add(r, double(rank.crossed.bytes() - rank.unsteady.crossed.bytes()) / steps);
+    f.host_to_device_bytes.add(r, double(rank.crossed.to_device - rank.unsteady.crossed.to_device) / steps);
     const AllocatorBooks& books = rank.allocator;
     if (books.emulated) {
       f.requested_peak_bytes.add(r, books.requested);

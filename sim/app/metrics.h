@@ -20,13 +20,14 @@ struct Interval {
 double covered(std::vector<Interval>);
 
 /// Seconds per step in which this rank computes; in which a collective runs while nothing is computed (exposed), and while
-/// something is (hidden); of the steps from `from` on. What lies before or after them does not count.
+/// something is (hidden); of the steps from `first` on. What lies before or after them does not count.
 struct RankTimes {
   double compute = 0, exposed = 0, hidden = 0;
 };
-RankTimes times_of(const RankResult&, int steps, int from = 0);
+RankTimes times_of(const RankResult&, int first);
 
-/// How often each unit's parameters moved in a step, by verb: bytes of the buffers / bytes of all parameters. Recorded ranks only.
+/// How often each unit's parameters moved in a steady step, by verb: bytes of the buffers / bytes of all parameters. Recorded ranks
+/// only.
 struct Movement {
   Verb verb;
   double units;

@@ -16,6 +16,12 @@
 
 namespace shardsim {
 
+/// What a rank had sent, and moved over its host's link, at some date of the run.
+struct Moved {
+  std::int64_t traffic_bytes = 0, control_bytes = 0;
+  Crossing crossed;
+};
+
 struct RankResult {
   int rank = 0, ranks = 1;                   ///< and how many it stands for, itself included
   std::string stands_for;                    ///< "0-5, 7": which; empty where every rank is simulated
@@ -30,6 +36,7 @@ struct RankResult {
   Composition host_resident;
   Crossing crossed;                                   ///< between the host and the GPU over the whole run
   std::int64_t traffic_bytes = 0, control_bytes = 0;  ///< sent over the whole run
+  Moved unsteady;                                     ///< of that, before the first steady step
   std::vector<Span> spans;                            ///< recorded ranks only; seconds as above
   std::vector<HostWait> waits;                        ///< the host's; recorded ranks only
   std::vector<double> host_step_begin;                ///< when the host began to enqueue each step
@@ -49,6 +56,7 @@ struct SchemeResult {
   std::string scheme, backend;
   int world = 1;
   int steps = 0;  ///< finished; fewer than asked when interrupted
+  int first_steady = 0;  ///< the first, from 0 on, of the steps that figures per step are of; all count where they overlap
   ShardSet shard;
   bool has_closed_forms = true;
   int shards = 1;                             ///< ranks that share one copy of what is sharded

@@ -12,6 +12,7 @@
 #include "backends/cuda/errors.h"
 #include "core/band_scheme.h"
 #include "core/error.h"
+#include "formats/summary.h"
 
 namespace shardsim {
 namespace {
@@ -39,6 +40,7 @@ struct Ranks {
   struct Own {
     std::vector<StepReport> reports;
     std::vector<double> begin, end, host_begin;
+    std::vector<Moved> moved;  // when each of the first two steps began
     Composition resident, host_resident;
     std::int64_t allocated = 0;  // between steps, by PyTorch's count
     std::vector<ThetaPiece> theta;
@@ -65,6 +67,10 @@ std::vector<std::string> names_of(const Model& model, const std::vector<Unit>& u
     if (unit.last - unit.first > 1) names.back() += " to " + module_name(unit.last - 1);
   }
   return names;
+}
+
+Moved moved_by(const Device& device) {
+  return {device.recorder().traffic_bytes(), device.recorder().control_bytes(), device.crossed()};
 }
 
 /// What a rank plays.
@@ -106,23 +112,25 @@ void train(Ranks& ranks, Device& device, Fabric& fabric) {
     if (!ranks.stop.begins(step)) break;
     if (scenario.tells_timeline && device.rank() == 0 && step + 1 == scenario.steps) rank.timeline = &own.timeline;
     own.host_begin[step] = device.now();
+    if (step < 2) own.moved.push_back(moved_by(device));
     device.stamp(Lane::compute, own.begin[step]);
     scheme.run_step(step, own.reports[step]);
-    if (scenario.knobs.step_barrier) own.end[step] = device.now();
+    if (scenario.knobs.step_barrier) own.end[step] = device.answered();
     else device.stamp(Lane::compute, own.end[step]);
     own.steps = step + 1;
     if (device.rank() == 0 && ranks.work.progress) ranks.work.progress(step + 1, scenario.steps, device.now());
   }
   device.synchronize();
-  if (!scenario.knobs.step_barrier && own.steps > 0) own.end[own.steps - 1] = device.now();  // other streams may end later
+  if (!scenario.knobs.step_barrier && own.steps > 0) own.end[own.steps - 1] = device.answered();  // other streams may end later
   own.resident = device.ledger().parts(), own.host_resident = device.host_ledger().parts();
   own.allocated = device.ledger().allocator().allocated_now;  // before the model goes
   if (scenario.records_theta && own.steps > 0) own.theta = scheme.theta();
 }
 
 /// Seconds as the device counts them.
-RankResult books_of(const Device& device, Ranks::Own& own, bool numerics) {
+RankResult books_of(const Device& device, Ranks::Own& own, bool numerics, int first_steady) {
   RankResult result;
+  if (own.steps > 0) result.unsteady = own.moved[std::size_t(first_steady)];
   for (int step = 0; step < own.steps; ++step) {
     const StepReport& report = own.reports[step];
     if (numerics && !report.loss.empty()) result.losses.push_back(report.loss[0]);
@@ -138,11 +146,10 @@ RankResult books_of(const Device& device, Ranks::Own& own, bool numerics) {
   result.model_state_peak = device.ledger().model_state_peak();
   result.host_peak = device.host_ledger().peak();
   result.resident = std::move(own.resident), result.host_resident = std::move(own.host_resident);
-  result.crossed = device.crossed();
   result.allocator = device.ledger().allocator();
   result.allocator.allocated_now = own.allocated;
-  result.traffic_bytes = device.recorder().traffic_bytes();
-  result.control_bytes = device.recorder().control_bytes();
+  const Moved moved = moved_by(device);
+  result.traffic_bytes = moved.traffic_bytes, result.control_bytes = moved.control_bytes, result.crossed = moved.crossed;
   result.spans = device.recorder().spans();
   result.waits = device.recorder().waits();
   result.entries = device.ledger().entries();
@@ -207,6 +214,7 @@ SchemeResult run_on(Backend& backend, const Work& work, const Cast& cast) {
   Ranks::Own& told = ranks.own[first];
   result.scheme = label, result.backend = scenario.backend, result.world = scenario.world;
   result.steps = told.steps, result.interrupted = result.steps < scenario.steps;
+  result.first_steady = scenario.knobs.step_barrier ? formats::first_steady(result.steps) : 0;
   result.has_closed_forms = told.has_closed_forms;
   result.timeline = told.timeline;
   result.unit_names = told.unit_names;
@@ -220,7 +228,7 @@ SchemeResult run_on(Backend& backend, const Work& work, const Cast& cast) {
   Classes classes;
   for (int rank = first; rank < last; ++rank) classes[cast.representative ? cast.representative(rank) : rank].push_back(rank);
   for (const auto& [rank, members] : classes) {
-    result.ranks.push_back(books_of(backend.device(rank), ranks.own[rank], numerics));
+    result.ranks.push_back(books_of(backend.device(rank), ranks.own[rank], numerics, result.first_steady));
     result.ranks.back().rank = rank, result.ranks.back().ranks = int(members.size());
     if (cast.representative) result.ranks.back().stands_for = in_ranges(members);
     result.ranks.back().allocator_history = backend.allocator_history(rank);

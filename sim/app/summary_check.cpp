@@ -21,10 +21,9 @@ class Check {
   void summary(const Json& json) const {
     formats::Figures figures;  // with what every run has
     figures.parameters = 1;
-    for (auto* seconds : {&figures.step_seconds, &figures.compute_seconds, &figures.exposed_comm_seconds,
-                          &figures.hidden_comm_seconds, &figures.steady_step_seconds, &figures.steady_compute_seconds,
-                          &figures.steady_exposed_comm_seconds, &figures.steady_hidden_comm_seconds, &figures.bytes_sent,
-                          &figures.control_bytes, &figures.host_link_bytes, &figures.host_to_device_bytes})
+    for (auto* seconds :
+         {&figures.step_seconds, &figures.compute_seconds, &figures.exposed_comm_seconds, &figures.hidden_comm_seconds,
+          &figures.bytes_sent, &figures.control_bytes, &figures.host_link_bytes, &figures.host_to_device_bytes})
       seconds->add(0, 0);
     for (auto* bytes : {&figures.resident_bytes, &figures.model_state_peak_bytes, &figures.peak_bytes, &figures.host_resident_bytes,
                         &figures.host_peak_bytes})

@@ -63,6 +63,7 @@ Json result(const Figures& f) {
   for (const auto& [rank, ranks, stands_for] : f.rank_classes)
     json["rank_classes"].push_back({{"rank", rank}, {"ranks", ranks}, {"stands_for", stands_for}});
   json["steps"] = f.steps;
+  json["first_steady_step"] = f.first_steady;
   json["interrupted"] = f.interrupted;
   json["parameters"] = f.parameters;
   json["padding"] = f.padding;
@@ -80,10 +81,6 @@ Json result(const Figures& f) {
   put(json, "compute_seconds", f.compute_seconds);
   put(json, "exposed_comm_seconds", f.exposed_comm_seconds);
   put(json, "hidden_comm_seconds", f.hidden_comm_seconds);
-  put(json, "steady_step_seconds", f.steady_step_seconds);
-  put(json, "steady_compute_seconds", f.steady_compute_seconds);
-  put(json, "steady_exposed_comm_seconds", f.steady_exposed_comm_seconds);
-  put(json, "steady_hidden_comm_seconds", f.steady_hidden_comm_seconds);
   json["over_single_gpu_seconds"] = f.over_single_gpu_seconds ? number(*f.over_single_gpu_seconds) : Json(nullptr);
   put(json, "bytes_sent_per_rank_per_step", f.bytes_sent);
   put(json, "control_bytes_per_rank_per_step", f.control_bytes);

@@ -29,7 +29,7 @@ struct OverRanks {
 /// The figures of one scheme. Times are seconds per step, bytes sent are per step.
 struct Figures {
   std::string scheme, backend;
-  int world = 1, steps = 0, units = 0;
+  int world = 1, steps = 0, first_steady = 0, units = 0;  ///< figures per step are those of the steps from first_steady on
   bool interrupted = false;
   /// Of folded ranks: the first of each class, how many it stands for, and which ("0-5, 7"). Empty: every rank was simulated.
   struct RankClass {
@@ -45,12 +45,10 @@ struct Figures {
   std::optional<int> diverged_step;  ///< the first step whose loss is not finite
   std::optional<std::uint64_t> theta_hash;
 
-  OverRanks<double> step_seconds;                        ///< of all ranks, mean over the steps
+  OverRanks<double> step_seconds;                        ///< of all ranks, mean over the steady steps
   double first_step_seconds = 0, last_step_seconds = 0;  ///< the slowest rank's
   /// Of the recorded ranks: it computes; a collective runs and nothing is computed; both at once.
   OverRanks<double> compute_seconds, exposed_comm_seconds, hidden_comm_seconds;
-  /// The same of the steps from first_steady() on.
-  OverRanks<double> steady_step_seconds, steady_compute_seconds, steady_exposed_comm_seconds, steady_hidden_comm_seconds;
   std::optional<double> over_single_gpu_seconds;  ///< step less a measured one on one GPU: optimizer and host work too
   OverRanks<double> bytes_sent, control_bytes;
   OverRanks<std::int64_t> resident_bytes, model_state_peak_bytes, peak_bytes;
@@ -103,8 +101,8 @@ struct RunFacts {
       {};  ///< of each key that names a file, what tells its content from others
 };
 
-/// The first step, from 0, that counts as steady: a run's first one may load kernels and make its pools grow, so it is none where
-/// there are others.
+/// The first step, from 0 on, of which figures per step are. A run's very first one is none where there are others: systems learn
+/// their orders in it, GPUs load their kernels, pools grow.
 constexpr int first_steady(int steps) { return steps > 1 ? 1 : 0; }
 
 /// Of the keys below; another one means other keys.

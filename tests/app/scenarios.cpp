@@ -54,18 +54,19 @@ Composition with(const Composition& parts, Part more) {
 
 SchemeResult made_by_hand(const std::string& scheme) {
   SchemeResult result;
-  result.scheme = scheme, result.backend = "simgrid", result.world = 2, result.shards = scheme == "dp" ? 1 : 2, result.steps = 2;
+  result.scheme = scheme, result.backend = "simgrid", result.world = 2, result.shards = scheme == "dp" ? 1 : 2, result.steps = 2,
+  result.first_steady = 1;
   result.parameters = 100, result.unit_parameters = {100};
   for (int r = 0; r < 2; ++r) {
     RankResult rank;
     rank.rank = r;
     rank.losses = {0.5f + float(r), 0.25f + float(r)};
-    rank.step_begin = {0, 2}, rank.step_end = {2, 4};
+    rank.step_begin = rank.host_step_begin = {0, 2}, rank.step_end = {2, 4};
     for (double begin : {0.0, 2.0}) {
       rank.spans.push_back({begin, begin + 1, 0, 0, 0, Lane::compute, Verb::forward, 0, false});
       rank.spans.push_back({begin + 0.5, begin + 2, 400, 400, 0, Lane::gather, Verb::all_reduce, Span::collective, false});
     }
-    rank.traffic_bytes = 800, rank.control_bytes = 16;
+    rank.traffic_bytes = 800, rank.control_bytes = 16, rank.unsteady = {400, 8, {}};
     rank.resident = {{Band::param, Verb::bind, 0, 400}, {Band::grad, Verb::bind, 0, 400}, {Band::opt, Verb::bind, 0, 800}};
     rank.model_state_peak = {1600, 0, rank.resident};
     rank.peak = {1700 + r, 0.5, with(rank.resident, {Band::activation, Verb::forward, -1, 100 + r})};

@@ -47,30 +47,13 @@ TEST_CASE("times are per step, and communication under compute is not exposed") 
   CHECK(f.rows_per_second == 8);           // 2 ranks x 8 rows / 2 s
 }
 
-TEST_CASE("steady times are of all steps but the first, and of a run of one step of that") {
-  SchemeResult result = test::made_by_hand("dp");
-  for (RankResult& rank : result.ranks) {
-    rank.step_begin = {0, 2}, rank.step_end = {2, 5};
-    rank.spans.push_back({4.5, 4.75, 0, 0, 0, Lane::compute, Verb::adam, 0, false});
-  }
-  const formats::Figures f = measure(two_ranks(), result);
-  CHECK(f.step_seconds.max == 2.5);
-  CHECK(f.steady_step_seconds.max == 3);
-  CHECK(f.steady_compute_seconds.max == 1.25);
-  CHECK(f.steady_exposed_comm_seconds.max == 1);
-  CHECK(f.steady_hidden_comm_seconds.max == 0.5);
-  result.steps = 1;
-  for (RankResult& rank : result.ranks) rank.step_begin.resize(1), rank.step_end.resize(1);
-  CHECK(measure(two_ranks(), result).steady_step_seconds.max == 2);
-}
-
 TEST_CASE("what lies outside the steps does not count as their time") {
   RankResult rank;
   rank.step_begin = {0}, rank.step_end = {4};
   rank.spans.push_back({-2, 1, 0, 0, 0, Lane::compute, Verb::bind, 0, false});
   rank.spans.push_back({3, 9, 8, 8, 0, Lane::gather, Verb::all_gather, Span::collective, false});
-  CHECK(times_of(rank, 1).compute == 1);
-  CHECK(times_of(rank, 1).exposed == 1);
+  CHECK(times_of(rank, 0).compute == 1);
+  CHECK(times_of(rank, 0).exposed == 1);
 }
 
 TEST_CASE("traffic is counted in (N-1)/N of the parameters' bytes, and is 0 for one rank") {
@@ -80,6 +63,40 @@ TEST_CASE("traffic is counted in (N-1)/N of the parameters' bytes, and is 0 for 
   SchemeResult alone = test::made_by_hand("dp");
   alone.world = 1;
   CHECK(measure(two_ranks(), alone).traffic_units == 0);
+}
+
+TEST_CASE("figures per step are those of the steps after the first, whatever that one did") {
+  SchemeResult late = test::made_by_hand("dp");
+  for (RankResult& rank : late.ranks) {
+    rank.step_begin[0] = rank.host_step_begin[0] = -98;  // a hundred seconds instead of two
+    rank.spans.push_back({-98, -1, 0, 0, 0, Lane::compute, Verb::forward, 0, false});
+    rank.spans.push_back({-97, -1, 9000, 9000, 0, Lane::gather, Verb::all_gather, Span::collective, false});
+    rank.traffic_bytes += 9000, rank.unsteady = {9000 + 400, 8, {500, 0}};
+    rank.crossed = {700, 0};
+  }
+  const formats::Figures f = measure(two_ranks(), late);
+  CHECK(f.first_step_seconds == 100);
+  CHECK(f.step_seconds.max == 2);
+  CHECK(f.compute_seconds.max == 1);
+  CHECK(f.exposed_comm_seconds.max == 1);
+  CHECK(f.rows_per_second == 8);
+  CHECK(f.traffic_units == 2);
+  CHECK(f.control_bytes.max == 8);
+  CHECK(f.host_link_bytes.max == 200);
+  const std::vector<Movement> moved = movements(two_ranks(), late);
+  REQUIRE(moved.size() == 1);
+  CHECK(moved[0].verb == Verb::all_reduce);
+  CHECK(moved[0].units == 1);
+}
+
+TEST_CASE("what lies between two steps is no part of either; steps that overlap take what they take together") {
+  SchemeResult result = test::made_by_hand("dp");
+  result.first_steady = 0;
+  for (RankResult& rank : result.ranks) rank.step_end[0] = 1.5;
+  CHECK(measure(two_ranks(), result).step_seconds.max == 1.75);
+  Scenario overlapping = two_ranks();
+  overlapping.knobs.step_barrier = false;
+  CHECK(measure(overlapping, result).step_seconds.max == 2);
 }
 
 TEST_CASE("a figure is the largest of all ranks, with its composition") {

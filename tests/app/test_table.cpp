@@ -56,7 +56,7 @@ TEST_CASE("a gap is explained by what moved and by what is held") {
   result.shard = {Band::opt, Band::grad};
   result.ranks[0].model_state_peak = {1700, 0, test::with(result.ranks[0].resident, {Band::grad, Verb::backward, 0, 100})};
   for (Span& span : result.ranks[0].spans) span.size *= 2;
-  for (RankResult& rank : result.ranks) rank.traffic_bytes *= 2;
+  for (RankResult& rank : result.ranks) rank.traffic_bytes *= 2, rank.unsteady.traffic_bytes *= 2;
   const std::string text = printed(scenario, {result});
   CHECK(has(text, "17 = 4 param + 4 grad + 8 opt + 1 grad of unit 0 (backward); the formula says 10"));
   CHECK(has(text, "zero2 traffic 4, formula 2: buffers moved per step, in units of the model: all_reduce 2"));
@@ -68,7 +68,7 @@ TEST_CASE("a gap that is only padding is told once") {
   SchemeResult result = test::made_by_hand("dp");
   result.padding = 4;
   for (RankResult& rank : result.ranks) {
-    rank.traffic_bytes = 832;
+    rank.traffic_bytes = 832, rank.unsteady.traffic_bytes = 416;
     rank.resident = {{Band::param, Verb::bind, 0, 416}, {Band::grad, Verb::bind, 0, 416}, {Band::opt, Verb::bind, 0, 832}};
     rank.model_state_peak = {1664, 0, rank.resident};
   }

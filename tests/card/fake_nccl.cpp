@@ -21,7 +21,7 @@ namespace {
 
 ncclResult_t collective(ncclComm_t comm, cudaStream_t stream) {
   if (comes_to(fake_card().collectives_until_refusal)) return ncclInvalidArgument;
-  if (comes_to(fake_card().collectives_until_signal)) (void)kill(getpid(), fake_card().signal);
+  if (comes_to(fake_card().collectives_until_signal)) (void)raise(fake_card().signal);
   if (comes_to(fake_card().collectives_until_silence)) {
     ++fake_card().collectives_until_silence;  // and so are all that follow
     comm->kept_busy.push_back(reinterpret_cast<FakeStream*>(stream));

@@ -2,6 +2,7 @@
 #include <doctest/doctest.h>
 
 #include <algorithm>
+#include <map>
 
 #include "runs.h"
 
@@ -131,4 +132,25 @@ TEST_CASE("a missing edge is found even when the numbers come out right") {
   s.knobs.omitted = Edge::parameters_before_use;
   s.checks_hazards = true;
   CHECK(illegal(s, "zero1").find("missing edge") != std::string::npos);
+}
+
+TEST_CASE("no unit is gathered further ahead than `prefetch`, whether it is released after its use or kept") {
+  Scenario s = small_scenario();
+  s.model.widths = {32, 32, 32, 32, 32, 32, 32};
+  s.knobs.streams = 3, s.steps = 2;
+  for (const char* scheme : {"zero3", "zero3_keep"})
+    for (const int prefetch : {0, 1, 3}) {
+      CAPTURE(scheme);
+      CAPTURE(prefetch);
+      s.knobs.prefetch = prefetch;
+      const SchemeResult result = run(s, scheme);
+      std::map<int, double> gathered, used;  // of the last step's forward pass, by unit
+      for (const Span& span : result.ranks[0].spans) {
+        if (span.begin < result.ranks[0].step_begin[1]) continue;
+        if (span.verb == Verb::all_gather && span.op == Span::collective) gathered.try_emplace(span.unit, span.begin);
+        if (span.verb == Verb::forward) used[span.unit] = span.end;
+      }
+      REQUIRE(gathered.size() == 6);
+      for (int unit = prefetch + 1; unit < 6; ++unit) CHECK(gathered[unit] >= used[unit - prefetch - 1]);
+    }
 }

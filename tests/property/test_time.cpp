@@ -4,7 +4,6 @@
 #include <algorithm>
 #include <cstring>
 #include <functional>
-#include <map>
 
 #include "backends/simgrid/backend.h"
 #include "core/error.h"
@@ -366,28 +365,6 @@ TEST_CASE("overlap needs no scheme code: with a gather stream, zero3 hides gathe
     if (op.op != Span::collective) compute += op.end - op.begin;
   CHECK(hidden(two) > 0.3 * compute);
   CHECK(one.theta == two.theta);
-}
-
-TEST_CASE("no unit is gathered further ahead than `prefetch`, whether it is released after its use or kept") {
-  Scenario s = small_scenario();
-  s.model.widths = {32, 32, 32, 32, 32, 32, 32};
-  s.knobs.streams = 3, s.steps = 2;
-  for (const char* scheme : {"zero3", "zero3_keep"})
-    for (const int prefetch : {0, 1, 3}) {
-      CAPTURE(scheme);
-      CAPTURE(prefetch);
-      s.knobs.prefetch = prefetch;
-      const SchemeResult result = run(s, scheme);
-      std::map<int, double> gathered, used;  // of the last step's forward pass, by unit
-      for (const Span& span : result.ranks[0].spans) {
-        if (span.begin < result.ranks[0].step_begin[1]) continue;
-        if (span.verb == Verb::all_gather && span.op == Span::collective) gathered.try_emplace(span.unit, span.begin);
-        if (span.verb == Verb::forward) used[span.unit] = span.end;
-      }
-      REQUIRE(gathered.size() == 6);
-      for (int unit = prefetch + 1; unit < 6; ++unit) CHECK(gathered[unit] >= used[unit - prefetch - 1]);
-      for (int unit = 1; unit <= prefetch; ++unit) CHECK(gathered[unit] < used[0]);
-    }
 }
 
 TEST_CASE("a launch costs the host its time: a step of tiny kernels takes as long as launching them") {

@@ -141,8 +141,8 @@ class Style(unittest.TestCase):
                           if name.startswith(("sim/", "tests/")) and name not in listed])
 
     def test_the_root_holds_what_the_project_is_made_of_and_nothing_else(self):
-        known = {".ci", ".clang-format", ".clang-tidy", ".gitignore", "CMakeLists.txt", "CMakePresets.json", "README.md", "cmake", "docs",
-                 "platforms", "scenarios", "schemes", "sim", "tables", "tests", "tools", "web"}
+        known = {".ci", ".clang-format", ".clang-tidy", ".gitignore", "CMakeLists.txt", "CMakePresets.json", "README.md", "cmake",
+                 "docs", "platforms", "scenarios", "schemes", "sim", "tables", "tests", "tools", "web"}
         self.expect_none([f"{name}: is no part of the project" for name in files() if name.split("/")[0] not in known])
 
     def test_the_readme_shows_the_schemes_as_they_are(self):

@@ -5,6 +5,7 @@
 #include <cmath>
 #include <numeric>
 
+#include "app/metrics.h"
 #include "core/error.h"
 #include "systems/checks.h"
 #include "systems/megatron_runs.h"
@@ -107,6 +108,21 @@ TEST_CASE("Megatron sends, message by message, one reduce-scatter and one gather
           for (std::size_t i = 0; i < buckets.size(); ++i) CHECK(reductions[i].size == 4 * buckets[i]);
         }
       }
+}
+
+TEST_CASE("Megatron's gathers under the next forward pass are told with the steps that make them, however many there are") {
+  Scenario s = thin_gpt2();
+  s.numerics = Numerics::off, s.steps = 2;
+  const double two_steps = measure(s, train(s, overlapped)).traffic_units;
+  for (const int steps : {2, 3, 10}) {
+    CAPTURE(steps);
+    s.steps = steps;
+    const SchemeResult result = train(s, overlapped);
+    CHECK(measure(s, result).traffic_units == two_steps);
+    const std::vector<Movement> moved = movements(s, result);
+    REQUIRE(moved.size() == 2);
+    CHECK(moved[0].units == moved[1].units);  // what is reduced is gathered
+  }
 }
 
 TEST_CASE("without the distributed optimizer Megatron all-reduces an unpadded buffer, message by message") {
