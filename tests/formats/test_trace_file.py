@@ -179,16 +179,18 @@ class TraceFile(unittest.TestCase):
             csv = runs.rows(folder / "collectives.csv")
             in_steps = [e["args"] for e in self.of(trace, "X", cat="kernel") if "sent_bytes" in e["args"]]
             for payload, figure in (("data", "bytes_sent"), ("control", "control_bytes")):
-                in_csv, in_trace = collections.Counter(), collections.Counter()
+                in_csv, in_trace, steadily = collections.Counter(), collections.Counter(), collections.Counter()
                 for row in csv:
                     if row["payload"] == payload:
                         in_csv[int(row["rank"])] += int(row["sent_bytes"])
+                        steadily[int(row["rank"])] += int(row["sent_bytes"]) * (int(row["step"]) >= result["first_steady_step"])
                 for args in in_steps:
                     if args.get("payload", "data") == payload:
                         in_trace[args["device"]] += args["sent_bytes"]
                 self.assertEqual(in_csv, in_trace)
                 per_step = result[f"{figure}_per_rank_per_step"]
-                self.assertEqual(max(in_csv.values(), default=0), round(per_step * result["steps"]), (result["scheme"], figure))
+                steps = result["steps"] - result["first_steady_step"]
+                self.assertEqual(max(steadily.values(), default=0), round(per_step * steps), (result["scheme"], figure))
 
     def test_links_carried_what_the_collectives_sent(self):
         for folder in self.folders:
@@ -216,6 +218,7 @@ class TraceFile(unittest.TestCase):
                 of_rank = self.of(trace, "X", pid=rank)
                 marks = [e for e in of_rank if e["name"].startswith("ProfilerStep#")]
                 self.assertEqual(len(marks), result["steps"])
+                marks = marks[result["first_steady_step"]:]
                 first, last = marks[0]["ts"] * 1e-6, (marks[-1]["ts"] + marks[-1]["dur"]) * 1e-6
                 steps.append((last - first) / len(marks))
                 inside = [(max(first, e["ts"] * 1e-6), min(last, (e["ts"] + e["dur"]) * 1e-6), "Seq" in e["args"])
@@ -225,14 +228,15 @@ class TraceFile(unittest.TestCase):
                 exposed.append((covered((b, e) for b, e, _ in inside if e > b) - ops) / len(marks))
                 collectives = {"all_reduce", "all_gather", "reduce_scatter"}
                 csv_compute.append(covered((float(s["begin_seconds"]), float(s["end_seconds"])) for s in spans
-                                           if int(s["rank"]) == rank and s["op"] not in collectives and int(s["step"]) >= 0) /
-                                   len(marks))
+                                           if int(s["rank"]) == rank and s["op"] not in collectives and
+                                           int(s["step"]) >= result["first_steady_step"]) / len(marks))
             tolerance = digit * (2 + len(spans) / 4 / result["steps"])  # of each slice's two ends, half a digit
             self.assertAlmostEqual(max(steps), result["step_seconds"], delta=digit)
             self.assertAlmostEqual(max(compute), result["compute_seconds"], delta=tolerance)
             self.assertAlmostEqual(max(csv_compute), result["compute_seconds"], delta=1e-12)
             self.assertAlmostEqual(max(exposed), result["exposed_comm_seconds"], delta=2 * tolerance)
             table = [row for row in runs.rows(folder.parent / "steps.csv") if row["scheme"] == result["scheme"]]
+            table = table[result["first_steady_step"]:]
             seconds = float(table[-1]["end_seconds"]) - float(table[0]["begin_seconds"])
             self.assertAlmostEqual(seconds / len(table), result["step_seconds"], delta=1e-12 + digit)
 
