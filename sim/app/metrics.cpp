@@ -67,6 +67,23 @@ std::int64_t host_memory_of(const Scenario& scenario, const Gpu& gpu) {
   return bytes;
 }
 
+/// f(span) for each collective of a rank's steady steps that moves data.
+template <class F>
+void each_steady(const SchemeResult& result, const RankResult& rank, F f) {
+  for (const Span& span : rank.spans)
+    if (span.op == Span::collective && !span.control && span.begin >= rank.host_step_begin[std::size_t(result.first_steady)])
+      f(span);
+}
+
+/// What lies between two steps (a real device keeps its books there) is no part of either, unless they overlap.
+double seconds_of_steady_steps(const Scenario& scenario, const SchemeResult& result, const RankResult& rank) {
+  if (!scenario.knobs.step_barrier) return rank.step_end.back() - rank.step_begin.front();
+  double sum = 0;
+  for (std::size_t step = std::size_t(result.first_steady); step < rank.step_end.size(); ++step)
+    sum += rank.step_end[step] - rank.step_begin[step];
+  return sum;
+}
+
 }  // namespace
 
 std::uint64_t theta_hash(const std::vector<float>& theta) {
@@ -108,18 +125,6 @@ RankTimes times_of(const RankResult& rank, int first_step) {
   return {compute / steps, exposed / steps, hidden > 1e-12 * communication ? hidden / steps : 0};  // less is rounding
 }
 
-namespace {
-
-/// f(span) for each collective of a rank's steady steps that moves data.
-template <class F>
-void each_steady(const SchemeResult& result, const RankResult& rank, F f) {
-  for (const Span& span : rank.spans)
-    if (span.op == Span::collective && !span.control && span.begin >= rank.host_step_begin[std::size_t(result.first_steady)])
-      f(span);
-}
-
-}  // namespace
-
 std::vector<Movement> movements(const Scenario& scenario, const SchemeResult& result) {
   std::vector<Movement> moved;
   if (result.steps == 0 || result.ranks.empty() || result.parameters == 0) return moved;
@@ -158,19 +163,6 @@ std::string repeated_gathers(const Scenario& scenario, const SchemeResult& resul
   const bool is_tied = scenario.transformer && scenario.transformer->shape.tied;
   return text + ", every other " + per_step(least) + (is_tied ? ": a tied embedding has two turns in each pass" : "");
 }
-
-namespace {
-
-/// What lies between two steps (a real device keeps its books there) is no part of either, unless they overlap.
-double seconds_of_steady_steps(const Scenario& scenario, const SchemeResult& result, const RankResult& rank) {
-  if (!scenario.knobs.step_barrier) return rank.step_end.back() - rank.step_begin.front();
-  double sum = 0;
-  for (std::size_t step = std::size_t(result.first_steady); step < rank.step_end.size(); ++step)
-    sum += rank.step_end[step] - rank.step_begin[step];
-  return sum;
-}
-
-}  // namespace
 
 formats::Figures measure(const Scenario& scenario, const SchemeResult& result) {
   formats::Figures f;

@@ -335,15 +335,16 @@ std::vector<std::string> run_notes(const Scenario& scenario, const std::vector<S
     const SchemeResult& result = results[std::size_t(&f - all.data())];
     if (result.first_steady > 0 && std::abs(f.first_step_seconds - f.step_seconds.max) > 0.01 * f.step_seconds.max)
       notes.push_back(f.scheme + ": the first step takes " + time_text(f.first_step_seconds) +
-                      "; the table shows what a later one " + "does, the mean of " +
+                      "; the table shows what a later one does, the mean of " +
                       (f.steps > 2 ? "steps 2 to " + std::to_string(f.steps) : "step 2") + ".");
     if (f.steps == 1 && !result.has_closed_forms) only_first += (only_first.empty() ? "" : ", ") + f.scheme;
     if (f.interrupted) notes.push_back(f.scheme + " was interrupted after " + std::to_string(f.steps) + " steps.");
   }
   if (!only_first.empty())
     notes.push_back(
-        "One step is the first one, in which real systems learn orders, fill buckets and have gathered nothing yet: say "
-        "steps: 3 for what later ones of " +
+        "One step is the first one, in which real systems learn orders, fill buckets and have gathered nothing yet: say steps: 3 "
+        "for "
+        "what later ones of " +
         only_first + " take, send and hold.");
   if (all.front().padding > 0)
     notes.push_back(format(
