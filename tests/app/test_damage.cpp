@@ -137,7 +137,8 @@ TEST_CASE("of a damaged summary it is said what is wrong, and what helps, and th
     summary.erase(key);
     check(summary.dump(2), std::string("is damaged: the key '") + key + "' is missing");
   }
-  for (const auto& [key, value] : nlohmann::ordered_json::parse(whole)["results"][0].items()) {
+  const auto sound = nlohmann::ordered_json::parse(whole);  // lives as long as what is taken from it
+  for (const auto& [key, value] : sound["results"][0].items()) {
     auto summary = nlohmann::ordered_json::parse(whole);
     summary["results"][0].erase(key);
     runs.write("summary.json", summary.dump(2));
