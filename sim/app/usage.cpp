@@ -4,26 +4,13 @@
 #include <CLI/CLI.hpp>
 #include <algorithm>
 #include <charconv>
-#include <numeric>
-#include <utility>
 #include <vector>
 
 #include "app/fields.h"
+#include "core/nearest.h"
 
 namespace shardsim {
 namespace {
-
-/// How many letters have to be put in, left out or changed.
-std::size_t distance(const std::string& a, const std::string& b) {
-  std::vector<std::size_t> row(b.size() + 1);
-  std::iota(row.begin(), row.end(), std::size_t{0});
-  for (std::size_t i = 0; i < a.size(); ++i) {
-    std::size_t diagonal = std::exchange(row[0], i + 1);
-    for (std::size_t j = 0; j < b.size(); ++j)
-      diagonal = std::exchange(row[j + 1], std::min({row[j] + 1, row[j + 1] + 1, diagonal + (a[i] != b[j])}));
-  }
-  return row.back();
-}
 
 /// What CLI11 would take, too: nothing for 0, infinity, the hexadecimal.
 std::string refusal_of_number(const std::string& text) { return number_in(text) ? "" : quoted(text) + " is no number"; }
@@ -53,10 +40,7 @@ std::string unknown_command(const CLI::App& app, int argc, const char* const* ar
   std::vector<std::string> names;
   for (const CLI::App* command : app.get_subcommands(nullptr)) names.push_back(command->get_name());
   if (std::count(names.begin(), names.end(), word) > 0) return {};
-  const auto nearest = std::min_element(names.begin(), names.end(), [&](const std::string& a, const std::string& b) {
-    return distance(word, a) < distance(word, b);
-  });
-  const std::string likely = distance(word, *nearest) <= 2 ? "; did you mean " + *nearest + "?" : ";";
+  const std::string meant = nearest(word, names, 2), likely = meant.empty() ? ";" : "; did you mean " + meant + "?";
   return "shardsim: there is no command " + quoted(word) + likely + " The commands are " + joined(names);
 }
 

@@ -93,7 +93,9 @@ TEST_CASE("explain prices the rank that it is asked for, and says where GPUs dif
   std::string slower = two_gpus;
   slower.replace(slower.rfind("\"1Tf\""), 5, "\"0.25Tf\"");
   const PlatformFile uneven(slower);
-  explained.options = {.scenario = explained.options.scenario, .overrides = {"platform=" + uneven.path().string(), "world=2"}};
+  const std::string file = explained.options.scenario;
+  explained.options = {};
+  explained.options.scenario = file, explained.options.overrides = {"platform=" + uneven.path().string(), "world=2"};
   explained.options.only = "matmul";
   const auto seconds = [&](int rank) {
     explained.options.rank = rank;

@@ -7,6 +7,11 @@
 
 namespace shardsim::cuda {
 
+/// Where lse has token t of a head of all sequences.
+inline SHARDSIM_BOTH std::int64_t lse_place(const RealHeads& heads, std::int64_t head, std::int64_t t) {
+  return (head / heads.count * heads.sequence + t) * heads.count + head % heads.count;
+}
+
 /// A query's scores become its shares, in the operands' type; those of the future are 0.
 template <class On>
 void softmax_of_tile(On& on, const RealHeads& heads, const QueryTile& tile, std::int64_t batch, const Numbers& scores,
@@ -18,7 +23,7 @@ void softmax_of_tile(On& on, const RealHeads& heads, const QueryTile& tile, std:
     write_row(
         team, shares.from(line * tile.seen), tile.seen, [=](std::int64_t j, float each) { return j <= t ? all.share(each) : 0.f; },
         x);
-    if (team.lane() == 0) lse.put((head / heads.count * heads.sequence + t) * heads.count + head % heads.count, all.top + all.log);
+    if (team.lane() == 0) lse.put(lse_place(heads, head, t), all.top + all.log);
   });
 }
 
@@ -54,7 +59,7 @@ void slopes_of_tile(On& on, const RealHeads& heads, const QueryTile& tile, std::
   const float scale = float(1 / std::sqrt(double(heads.width)));
   on.rows(batch * tile.rows, tile.seen, [=] SHARDSIM_BOTH(typename On::Team team, std::int64_t line) {
     const std::int64_t t = tile.begin + line % tile.rows, head = line / tile.rows, begin = line * tile.seen;
-    const float log = lse[(head / heads.count * heads.sequence + t) * heads.count + head % heads.count];
+    const float log = lse[lse_place(heads, head, t)];
     const float mean = means[head * heads.sequence + t];
     each_pack(team, tile.seen, [&](std::int64_t p) {
       Pack share = load(scores.from(begin), p, tile.seen), slope = load(dshares.from(begin), p, tile.seen);

@@ -85,16 +85,12 @@ void sum_terms(On& on, const Numbers& to, std::int64_t count, std::int64_t terms
   on.each(parts * packs, [=] SHARDSIM_BOTH(std::int64_t at) {
     const std::int64_t part = at / packs, p = at % packs;
     Pack sum{};
-    for (std::int64_t t = part_begin(part, parts, terms); t < part_begin(part + 1, parts, terms); ++t) {
-      const Pack term = f(t, p);
-      for (int i = 0; i < Pack::size; ++i) sum.x[i] += term.x[i];
-    }
+    for (std::int64_t t = part_begin(part, parts, terms); t < part_begin(part + 1, parts, terms); ++t) sum += f(t, p);
     const auto put = [&](std::int64_t e, float x) { partial.put(e * parts + part, x); };
     each_number(p, count, put, sum);
   });
   on.rows(count, parts, [=] SHARDSIM_BOTH(typename On::Team team, std::int64_t e) {
-    const float sum = sum_of_row(
-        team, parts, [](std::int64_t, float x) { return x; }, partial.from(e * parts));
+    const float sum = sum_of_row(team, parts, partial.from(e * parts));
     if (team.lane() == 0) put_or_add(to, e, sum, accumulate);
   });
 }

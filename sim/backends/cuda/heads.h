@@ -44,10 +44,8 @@ void join_heads(On& on, const RealHeads& heads, std::int64_t tokens, const Numbe
     const std::int64_t shared = is_query ? 1 : heads.shared_by();
     const std::int64_t first = is_query ? head : (head - heads.count - (is_key ? 0 : heads.kv)) * shared;
     Pack sum{};
-    for (std::int64_t i = first; i < first + shared; ++i) {
-      const Pack term = load(from.from(heads.split_row(token, i) * heads.width), p, heads.width);
-      for (int each = 0; each < Pack::size; ++each) sum.x[each] += term.x[each];
-    }
+    for (std::int64_t i = first; i < first + shared; ++i)
+      sum += load(from.from(heads.split_row(token, i) * heads.width), p, heads.width);
     save(dqkv.from(line * heads.width), p, heads.width, sum);
   });
 }

@@ -12,22 +12,18 @@ void perform(On& on, const Norm& o) {
   const float eps = o.eps;
   on.rows(rows, d, [=] SHARDSIM_BOTH(typename On::Team team, std::int64_t row) {
     const Numbers x = xs.from(row * d), y = ys.from(row * d);
-    const float mean = centred ? sum_of_row(
-                                     team, d, [](std::int64_t, float each) { return each; }, x) /
-                                     float(d)
-                               : 0.f;
-    const float square = sum_of_row(
-        team, d, [=](std::int64_t, float each) { return (each - mean) * (each - mean); }, x);
+    const float mean = centred ? sum_of_row(team, d, x) / float(d) : 0.f;
+    const auto off = [=](std::int64_t, float each) { return (each - mean) * (each - mean); };
+    const float square = sum_of_row(team, d, off, x);
     const float inverse = 1.f / sqrtf(square / float(d) + eps);
     if (team.lane() == 0) {
       if (centred) stats.put(2 * row, mean);
       stats.put(centred ? 2 * row + 1 : row, inverse);
     }
-    const auto sized = [=](std::int64_t, float each, float by, float shift) { return (each - mean) * inverse * by + shift; };
-    if (centred) write_row(team, y, d, sized, x, gain, bias);
-    else
-      write_row(
-          team, y, d, [=](std::int64_t j, float each, float by) { return sized(j, each, by, 0.f); }, x, gain);
+    const auto sized = [=](std::int64_t, float each, float by) { return (each - mean) * inverse * by; };
+    const auto shifted = [=](std::int64_t j, float each, float by, float shift) { return sized(j, each, by) + shift; };
+    if (centred) write_row(team, y, d, shifted, x, gain, bias);
+    else write_row(team, y, d, sized, x, gain);
   });
 }
 
@@ -60,21 +56,15 @@ void perform(On& on, const NormBackward& o) {
   on.rows(rows, d, [=] SHARDSIM_BOTH(typename On::Team team, std::int64_t row) {
     const Numbers x = xs.from(row * d), dy = dys.from(row * d);
     const float mean = stats.mean(row), inverse = stats.inverse(row);
-    const float lean =
-        sum_of_row(
-            team, d, [=](std::int64_t, float each, float slope, float by) { return slope * by * ((each - mean) * inverse); }, x, dy,
-            gain) /
-        float(d);
-    const float shift = centred ? sum_of_row(
-                                      team, d, [](std::int64_t, float slope, float by) { return slope * by; }, dy, gain) /
-                                      float(d)
-                                : 0.f;
-    write_row(
-        team, dxs.from(row * d), d,
-        [=](std::int64_t, float each, float slope, float by) {
-          return inverse * (slope * by - shift - (each - mean) * inverse * lean);
-        },
-        x, dy, gain);
+    const auto sized = [=](float each) { return (each - mean) * inverse; };
+    const auto leaning = [=](std::int64_t, float each, float slope, float by) { return slope * by * sized(each); };
+    const auto shifting = [](std::int64_t, float slope, float by) { return slope * by; };
+    const float lean = sum_of_row(team, d, leaning, x, dy, gain) / float(d);
+    const float shift = centred ? sum_of_row(team, d, shifting, dy, gain) / float(d) : 0.f;
+    const auto slope_of = [=](std::int64_t, float each, float slope, float by) {
+      return inverse * (slope * by - shift - sized(each) * lean);
+    };
+    write_row(team, dxs.from(row * d), d, slope_of, x, dy, gain);
   });
 }
 

@@ -8,6 +8,9 @@ namespace shardsim::cuda {
 struct Pack {
   static constexpr int size = 8;
   float x[size];
+  SHARDSIM_BOTH void operator+=(const Pack& more) {
+    for (int i = 0; i < size; ++i) x[i] += more.x[i];
+  }
 };
 
 /// The packs of n numbers, and how many numbers pack `p` has.

@@ -71,10 +71,7 @@ void perform(On& on, const EmbedBackward& o) {
     const Numbers row = dtable.from(ids.whole(first) * cols);
     each_pack(team, cols, [&](std::int64_t p) {
       Pack sum{};
-      for (std::int64_t t = first; t >= 0; t = next.whole(t)) {
-        const Pack term = load(dout.from(t * cols), p, cols);
-        for (int i = 0; i < Pack::size; ++i) sum.x[i] += term.x[i];
-      }
+      for (std::int64_t t = first; t >= 0; t = next.whole(t)) sum += load(dout.from(t * cols), p, cols);
       const auto put = [&](std::int64_t j, float x) { put_or_add(row, j, x, accumulate); };
       each_number(p, cols, put, sum);
     });

@@ -30,8 +30,8 @@ void perform(On& on, const SoftmaxBackward& o) {
   const std::int64_t n = real(o.y.cols);
   on.rows(real(o.y.rows), n, [=] SHARDSIM_BOTH(typename On::Team team, std::int64_t row) {
     const Numbers y = ys.from(row * n), dy = dys.from(row * n);
-    const float mean = sum_of_row(
-        team, n, [](std::int64_t, float a, float b) { return a * b; }, y, dy);
+    const auto times = [](std::int64_t, float a, float b) { return a * b; };
+    const float mean = sum_of_row(team, n, times, y, dy);
     write_row(
         team, dy, n, [=](std::int64_t, float a, float b) { return a * (b - mean); }, y, dy);
   });
@@ -55,8 +55,7 @@ void perform(On& on, const LogSoftmaxBackward& o) {
   const std::int64_t n = real(o.y.cols);
   on.rows(real(o.y.rows), n, [=] SHARDSIM_BOTH(typename On::Team team, std::int64_t row) {
     const Numbers y = ys.from(row * n), dy = dys.from(row * n);
-    const float total = sum_of_row(
-        team, n, [](std::int64_t, float slope) { return slope; }, dy);
+    const float total = sum_of_row(team, n, dy);
     write_row(
         team, dxs.from(row * n), n, [=](std::int64_t, float slope, float log) { return slope - expf(log) * total; }, dy, y);
   });

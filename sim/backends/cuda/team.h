@@ -37,6 +37,12 @@ SHARDSIM_BOTH float sum_of_row(Team team, std::int64_t n, F f, const From&... fr
   return team.sum(sum);
 }
 
+template <class Team>
+SHARDSIM_BOTH float sum_of_row(Team team, std::int64_t n, const Numbers& row) {
+  const auto itself = [](std::int64_t, float x) { return x; };
+  return sum_of_row(team, n, itself, row);
+}
+
 /// Pack p of n numbers, each f(j, x...); zeros past the end.
 template <class F, class... Packs>
 SHARDSIM_BOTH Pack made_pack(std::int64_t p, std::int64_t n, F& f, const Packs&... packs) {

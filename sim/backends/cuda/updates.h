@@ -15,13 +15,12 @@ void perform(On& on, const SumSquares& o) {
   on.rows(parts, x.count / parts, [=] SHARDSIM_BOTH(typename On::Team team, std::int64_t part) {
     const std::int64_t packs = packs_of(x.count), begin = part_begin(part, parts, packs) * Pack::size;
     const std::int64_t end = std::min(part_begin(part + 1, parts, packs) * Pack::size, x.count);
-    const float sum = sum_of_row(
-        team, end - begin, [](std::int64_t, float each) { return each * each; }, x.from(begin));
+    const auto square = [](std::int64_t, float each) { return each * each; };
+    const float sum = sum_of_row(team, end - begin, square, x.from(begin));
     if (team.lane() == 0) partial.put(part, sum);
   });
   on.rows(1, parts, [=] SHARDSIM_BOTH(typename On::Team team, std::int64_t) {
-    const float sum = sum_of_row(
-        team, parts, [](std::int64_t, float each) { return each; }, partial);
+    const float sum = sum_of_row(team, parts, partial);
     if (team.lane() == 0) out.put(0, out[0] + sum);
   });
 }

@@ -7,12 +7,11 @@
 #include <cmath>
 #include <cstdlib>
 #include <map>
-#include <numeric>
 #include <set>
-#include <utility>
 #include <vector>
 
 #include "backends/simgrid/cluster.h"
+#include "core/nearest.h"
 #include "cost/facts.h"
 
 namespace shardsim::simgrid_backend {
@@ -56,23 +55,9 @@ void check_units(const PlatformText& text, xml_node node) {
   }
 }
 
-/// How many letters have to change.
-std::size_t distance(const std::string& a, const std::string& b) {
-  std::vector<std::size_t> row(b.size() + 1);
-  std::iota(row.begin(), row.end(), 0);
-  for (std::size_t i = 0; i < a.size(); ++i) {
-    std::size_t diagonal = std::exchange(row[0], i + 1);
-    for (std::size_t j = 0; j < b.size(); ++j)
-      diagonal = std::exchange(row[j + 1], std::min({row[j] + 1, row[j + 1] + 1, diagonal + (a[i] != b[j])}));
-  }
-  return row.back();
-}
-
 /// "; do you mean 'x'?", or all names.
 std::string remedy(const std::string& name, const Names& known) {
-  const auto nearest = std::min_element(known.begin(), known.end(),
-                                        [&](const auto& a, const auto& b) { return distance(name, a) < distance(name, b); });
-  if (distance(name, *nearest) <= 1 + name.size() / 4) return "; do you mean '" + *nearest + "'?";
+  if (const std::string meant = nearest(name, known, 1 + name.size() / 4); !meant.empty()) return "; do you mean '" + meant + "'?";
   std::string all;
   for (const std::string& each : known) all += (all.empty() ? "; known: " : ", ") + each;
   return all;
